@@ -37,6 +37,7 @@ from proxyguard.errors import TableError as TableError
 from proxyguard.errors import TargetReused as TargetReused
 from proxyguard.errors import UnansweredDraw as UnansweredDraw
 from proxyguard.errors import Unprotected as Unprotected
+from proxyguard.errors import UnreadValue as UnreadValue
 from proxyguard.errors import UnsupportedDesign as UnsupportedDesign
 from proxyguard.errors import UntrustedCode as UntrustedCode
 from proxyguard.errors import VoidGrant as VoidGrant

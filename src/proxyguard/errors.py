@@ -9,6 +9,7 @@ ProxyGuardError
     LossOutOfBounds        a loss left the interval the requirement promised
     LossMismatch           shapes, record ids or sizes disagree
   TableError             a table file is not what was declared        (also ValueError)
+    UnreadValue            a value is not of the kind that its column holds
   DrawError              a generator or procedure did not give a usable release
     UnansweredDraw       a draw was begun and gave nothing that is kept
   SealError              the record of what was promised is broken or was not kept
@@ -108,6 +109,37 @@ class LossMismatch(LossError):
 
 class TableError(ProxyGuardError, ValueError):
     """A table file is missing, broken, or not what was declared."""
+
+
+class UnreadValue(TableError):
+    """A value is not of the kind that its column holds; the value itself is not told.
+
+    Parameters
+    ----------
+    column
+        The column.
+    row
+        Its row among the records that were read, from 0.
+    holds
+        What the column holds, in words.
+    remedy
+        What to do.
+    table
+        The table that rows are counted in, where it is a file.
+    """
+
+    def __init__(
+        self, column: str, row: int, holds: str, remedy: str, *, table: str | None = None
+    ) -> None:
+        self.column, self.row, self.holds, self.remedy = column, row, holds, remedy
+        where = "row" if table is None else f"{table}, row"
+        super().__init__(
+            f"column {column!r} {holds}, and {where} {row + 1} has none that can be read; {remedy}"
+        )
+
+    def within(self, table: str, row: int) -> UnreadValue:
+        """Return the same error, with the row of the file that the record was taken from."""
+        return UnreadValue(self.column, row, self.holds, self.remedy, table=table)
 
 
 class DrawError(ProxyGuardError):

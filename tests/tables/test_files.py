@@ -233,12 +233,13 @@ def test_missing_values_are_no_numbers_in_a_number_column_and_text_in_a_text_col
 @pytest.mark.parametrize("wrong", ["five", "1,5", "0x10", "1_000", "NA ", "nan", "1 2", "True"])
 def test_a_text_among_numbers_is_named_by_row_and_column(wrong: str) -> None:
     frame = text_frame(other=["a", "b", "c"], size=["1", "NA", wrong])
-    with pytest.raises(TableError, match=f"column 'size' holds numbers, and row 2 has {wrong!r}"):
+    with pytest.raises(TableError, match="column 'size' holds numbers, and row 3 has none") as no:
         typed(frame, {"other": "text", "size": "number"}, MISSING)
+    assert repr(wrong) not in str(no.value)  # it may be a value of a record that nobody may see
 
 
 def test_the_first_of_several_wrong_values_is_named() -> None:
-    with pytest.raises(TableError, match="row 1 has 'a'"):
+    with pytest.raises(TableError, match="row 2 has none"):
         typed(text_frame(x=["1", "a", "b"]), {"x": "number"}, MISSING)
 
 
@@ -370,7 +371,7 @@ def test_dates_and_times_are_text_and_no_numbers(dates: pd.Series) -> None:
     assert kinds_of(frame, MISSING, []) == {"when": "text"}
     written = typed(frame, {"when": "text"}, MISSING)["when"].tolist()
     assert (written[0][:2], written[1]) == ("20", "")
-    with pytest.raises(TableError, match="column 'when' holds numbers, and row 0 has '20"):
+    with pytest.raises(TableError, match="column 'when' holds numbers, and row 1 has none"):
         typed(frame, {"when": "number"}, MISSING)
 
 
@@ -596,7 +597,7 @@ def test_a_column_of_long_doubles_is_no_column_of_infinities() -> None:
 def test_digits_beyond_every_double_are_no_number_and_never_infinite(text: str) -> None:
     frame = pd.DataFrame({"a": ["1.5", text]})
     assert kinds_of(frame, MISSING, []) == {"a": "text"}
-    with pytest.raises(TableError, match=r"row 1 has '.*', which is none that a double holds"):
+    with pytest.raises(TableError, match="row 2 has none that can be read"):
         typed(frame, {"a": "number"}, MISSING)
     assert typed(frame, {"a": "text"}, MISSING)["a"].tolist() == ["1.5", text]
     for word in ("inf", "-Infinity"):  # says that it is infinite, which is judged elsewhere

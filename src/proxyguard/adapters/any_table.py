@@ -10,7 +10,7 @@ is predicted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
@@ -61,9 +61,12 @@ class Additive:
     ----------
     classes
         Whether classes are predicted, or a number.
+    as_written
+        Columns of text that hold no numbers and no dates, whatever they look like.
     """
 
     classes: bool
+    as_written: frozenset[str] = frozenset()
 
     def fit(self, x: Inputs, y: Array) -> AdditiveModel:
         """Return the fitted model.
@@ -77,7 +80,11 @@ class Additive:
         width = features.table.shape[1]
         if width == 0:
             raise ValueError("there is no column to predict from")
-        encoded = [_encode(features, k, max(1, min(PIECES, WIDTH // width))) for k in range(width)]
+        pieces, names = max(1, min(PIECES, WIDTH // width)), features.names or ("",) * width
+        encoded = [
+            _encode(features, k, pieces, recognise=name not in self.as_written)
+            for k, name in enumerate(names)
+        ]
         blocks = [block for column in encoded for block in (column.pieces, column.texts)]
         # Of a table of constants nothing is left: the column of zeros has no weight.
         design = np.concatenate([*blocks, np.zeros((len(features), 1))], axis=1)
@@ -91,7 +98,7 @@ class Additive:
         return _model(features, encoded, lines, np.array(intercept, dtype=np.float64), classes)
 
 
-def _encode(features: Features, k: int, pieces: int) -> _Encoded:
+def _encode(features: Features, k: int, pieces: int, *, recognise: bool) -> _Encoded:
     """Return what a column adds to the design."""
     frame = features.frame
     if frame is None or frame.dtypes.iloc[k].kind in "fiub":
@@ -102,7 +109,9 @@ def _encode(features: Features, k: int, pieces: int) -> _Encoded:
     texts, codes = features.codes(k)
     counts = np.bincount(codes, minlength=len(texts))
     held = [j for j, text in enumerate(texts) if text]
-    notation = recognised([texts[j] or "" for j in held], counts[held].tolist()) if held else None
+    notation = None
+    if held and recognise:
+        notation = recognised([texts[j] or "" for j in held], counts[held].tolist())
     read = np.full(len(texts), np.nan)
     if notation is not None:
         read = np.clip(features.written(k, KNOWN[notation]), -FAR, FAR)
@@ -180,9 +189,11 @@ class AnyTable:
 
     __name__ = "default"  # it stands where the other procedures are functions
 
-    def for_outcome(self, outcome: Outcome) -> Callable[[Seed], Additive]:
+    def for_outcome(
+        self, outcome: Outcome, as_written: Collection[str]
+    ) -> Callable[[Seed], Additive]:
         """Return the maker of estimators for an outcome; they take no seed."""
-        fixed = Additive(classes=outcome.kind != "regression")
+        fixed = Additive(outcome.kind != "regression", frozenset(as_written))
         return lambda seed: fixed
 
     def __call__(self, seed: Seed) -> Additive:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
@@ -15,7 +15,7 @@ from proxyguard.errors import DrawError
 from proxyguard.exact.rounding import Array
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import Procedure
-from proxyguard.registry.target import Outcome
+from proxyguard.registry.target import DeclaredColumns, Outcome
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,8 +48,8 @@ class PreparedPipeline(Protocol):
 class OfOutcome(Protocol):
     """A pipeline that is another one for classes than for numbers."""
 
-    def for_outcome(self, outcome: Outcome, /) -> MakeEstimator:
-        """Return what makes its estimators for an outcome."""
+    def for_outcome(self, outcome: Outcome, as_written: Collection[str], /) -> MakeEstimator:
+        """Return what makes its estimators; texts of some columns are never numbers."""
 
 
 class Library:
@@ -71,10 +71,20 @@ class Library:
         What is predicted.
     names
         The columns that it is predicted from.
+    columns
+        How columns are declared to be read.
     """
 
-    def __init__(self, declared: Procedure, outcome: Outcome, names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        declared: Procedure,
+        outcome: Outcome,
+        names: Sequence[str],
+        columns: DeclaredColumns | None = None,
+    ) -> None:
         self._declared, self._outcome, self._features = declared, outcome, tuple(names)
+        texts = (name for name, part in (columns or {}).items() if part.holds == "text")
+        self._as_written = frozenset(texts)
         self._makers: Mapping[str, MakeEstimator] | None = None
 
     def describe(self) -> RegisteredProcedure:
@@ -106,7 +116,7 @@ class Library:
         }
         for name, pipeline in self._ours.items():
             if isinstance(pipeline, OfOutcome):
-                makers[name] = pipeline.for_outcome(self._outcome)
+                makers[name] = pipeline.for_outcome(self._outcome, self._as_written)
         if self.prepares:
             x = features(training, self._features)
             for name, pipeline in self._ours.items():

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from proxyguard.audit.development import MemberDevelopment, Workplace, develop, reference_policies
 from proxyguard.audit.folder import DECLARATION
 from proxyguard.audit.home import Home
-from proxyguard.audit.jobs import loading_problems
+from proxyguard.audit.jobs import loading_problems, release_schema
 from proxyguard.audit.manifest import same_files
 from proxyguard.audit.members import MemberCounts
 from proxyguard.audit.plan import MANY, declared_records, obstacles
@@ -40,6 +41,7 @@ from proxyguard.audit.seal import (
     mean_warnings,
     overlaps_of,
     prepare_member,
+    read_development,
 )
 from proxyguard.documents.registry import ReleaseFile, ResolvedNumber, ResolvedRequirement
 from proxyguard.draw.catalog import PROCEDURES, find_pipeline, procedure_path
@@ -53,7 +55,11 @@ from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.seal.fingerprint import TablePrints
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import random_bytes
-from proxyguard.tables.files import RawTable, Schema
+from proxyguard.tables.files import RawTable
+from proxyguard.tables.profile import TableProfile, profile_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,19 +72,22 @@ class Check:
     """What the author may not want."""
     facts: list[str] = field(default_factory=list)
     """What was looked at and is well."""
+    profiles: dict[str, TableProfile] = field(default_factory=dict)
+    """The columns of each development part."""
 
     @property
     def good(self) -> bool:
         """Whether nothing stands in the way."""
         return not self.problems
 
-    def to_dict(self) -> dict[str, bool | list[str]]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values."""
         return {
             "good": self.good,
             "problems": self.problems,
             "warnings": self.warnings,
             "facts": self.facts,
+            "profiles": {name: profile.to_dict() for name, profile in self.profiles.items()},
         }
 
 
@@ -200,9 +209,7 @@ class _Checker:
                 self.result.problems.append(objection)
             survey = None
             if kinds is not None:
-                schema = Schema.of_releases(
-                    kinds, member.target.read.missing, generator=mechanism.generator
-                )
+                schema = release_schema(member, kinds, mechanism.generator)
                 survey = Survey(seeds=mechanism.seed_list, schema=schema)
             try:
                 described = self.workplace.descriptions.of(
@@ -297,6 +304,7 @@ class _Checker:
             else:
                 division = divide(member, data)
                 kinds = kinds_of_member(member, division.development)
+                self._tell_columns(member, read_development(member, division, kinds))
                 means = count_requirements(member, kinds, division.development)
                 n = planned_records(member, len(division.target))
                 result.warnings += group_warnings(member, division.target)
@@ -314,6 +322,7 @@ class _Checker:
             )
             return
         development = MemberDevelopment(self.workplace, member, sealed)
+        self._tell_columns(member, development.training())
         self._tell_members(MemberCounts.sealed(development))
         facts = develop(development, declaration)
         n = planned_records(member, sealed.records)
@@ -375,6 +384,17 @@ class _Checker:
             return
         self.result.facts.append(lineage_words(overlaps))
         self.result.warnings += lineage_warnings(declaration, overlaps)
+
+    def _tell_columns(self, member: Member, records: pd.DataFrame) -> None:
+        """Say what each column is, of the development part alone: the target is not profiled."""
+        target = member.target
+        roles = dict.fromkeys(member.excluded, "excluded")
+        roles |= dict.fromkeys(target.design_columns, "the design")
+        roles[str(target.outcome)] = "predicted"
+        profile = profile_of(records, member.columns, roles=roles)
+        self.result.profiles[member.name] = profile
+        self.result.facts.append(f"{member.name}: development has {profile.words()}")
+        self.result.warnings += [f"{member.name}: {warning}" for warning in profile.warnings]
 
     def _tell_members(self, counts: MemberCounts | None) -> None:
         """Say whom an exposure is about, and which limits finite members alone would break."""

@@ -570,8 +570,8 @@ def _estimand(
     if isinstance(member.target.design, StratifiedDesign):
         words += "; members are weighted by the registered strata too"
     # A release may have such a column, with the names of all members in it.
-    if member.target.exclude:
-        columns = ", ".join(map(repr, member.target.exclude))
+    if member.excluded:
+        columns = ", ".join(map(repr, member.excluded))
         words += (
             f"; what a release gives away in {columns} is seen by no attack, and tells no record "
             "from a member here"

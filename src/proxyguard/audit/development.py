@@ -139,13 +139,13 @@ class MemberDevelopment:
     def features(self) -> list[str]:
         """The columns that predict: all but the outcome, clusters and excluded ones."""
         target = self.member.target
-        other = {target.outcome, *target.design_columns, *target.exclude}
+        other = {target.outcome, *target.design_columns, *self.member.excluded}
         return [name for name in self.kinds if name not in other]
 
     @property
     def attacked(self) -> list[str]:
         """The columns that attacks read."""
-        return self.member.target.attacked(self.kinds)
+        return self.member.attacked(self.kinds)
 
     def training(self) -> pd.DataFrame:
         """Return the rows that sources and releases are made from."""
@@ -194,7 +194,7 @@ class MemberDevelopment:
         """Return the declared procedure, ready to fit; nothing where none is declared."""
         if self.member.procedure is None:
             return None
-        return Library(self.member.procedure, self.outcome, self.features)
+        return Library(self.member.procedure, self.outcome, self.features, self.member.columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

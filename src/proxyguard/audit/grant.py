@@ -175,7 +175,7 @@ def _roles(
 def _frame(member: Member, sealed: SealedMember, table: pa.Table) -> pd.DataFrame:
     """Return target records with the types of the development part; losses as one value each."""
     if member.target.losses is None:
-        return typed(to_frame(table), sealed.kind_of, member.target.read.missing)
+        return typed(to_frame(table), sealed.kind_of, member.target.read.missing, member.columns)
     import pandas as pd
 
     return pd.DataFrame({LOSSES: [row.as_py().hex() for row in table.column(LOSSES)]})

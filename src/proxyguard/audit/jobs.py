@@ -34,6 +34,7 @@ from proxyguard.draw.sources import Described, set_root
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.parts import Drawn
 from proxyguard.seal.journal import NAME
+from proxyguard.tables.files import Schema
 
 if TYPE_CHECKING:
     from proxyguard.audit.development import MemberDevelopment, Workplace
@@ -106,6 +107,7 @@ def fit_job(
     """Return what the process that fits a member's procedure is told, whatever the generator."""
     member, folder = development.member, development.place.folder
     features = () if member.procedure is None else development.features
+    spared = member.spared() | {*lacks}
     # As the seal recorded it, not as a file lies there or not.
     validated = "validation" in development.sealed.development
     return FitJob(
@@ -113,13 +115,27 @@ def fit_job(
         source=str(folder / development.training_name),
         source_rows=development.sealed.development["training"],
         validation=str(folder / development.validation_name) if validated else None,
-        kinds={column: kind for column, kind in development.kinds.items() if column not in lacks},
+        kinds={column: kind for column, kind in development.kinds.items() if column not in spared},
         missing=tuple(member.target.read.missing),
+        columns=member.columns,
         procedure=member.procedure,
         outcome=member.target.predicted,
         features=tuple(column for column in features if column not in lacks),
         allow=tuple(allow),
         learner=learner,
+    )
+
+
+def release_schema(
+    member: Member, kinds: Mapping[str, str], generator: str | None, release: str | None = None
+) -> Schema:
+    """Return what the releases of a generator hold, or the one named release, by its name."""
+    return Schema.of_releases(
+        kinds,
+        member.target.read.missing,
+        member.columns,
+        generator=generator,
+        lacks=member.spared(release),
     )
 
 
@@ -208,4 +224,5 @@ def _describe_job(
         surveyed=None if survey is None else survey.seeds,
         kinds=None if schema is None else dict(schema.kinds),
         missing=() if schema is None else schema.missing,
+        columns={} if schema is None else dict(schema.columns),
     )

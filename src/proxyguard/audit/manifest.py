@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.audit.folder import RELEASES, AuditFolder
+from proxyguard.audit.jobs import release_schema
 from proxyguard.documents.ledger import Frozen, SealedMember
 from proxyguard.documents.registry import DrawnMechanism, GivenMechanism, Registry, ReleaseFile
 from proxyguard.documents.releases import (
@@ -120,11 +121,9 @@ def _claimed(registry: Registry, mechanism: str, draws: Iterable[AnyDraw]) -> li
 
 def schema_of(registry: Registry, member: Member, name: str, sealed: SealedMember) -> Schema:
     """Return what the releases of a mechanism, or a named release, hold."""
-    lacks = {r.name: r.lacks for r in member.release}.get(name, ())
     mechanism = registry.members[member.name].drawn(name)
     generator = None if mechanism is None else mechanism.generator
-    missing = member.target.read.missing
-    return Schema.of_releases(sealed.kinds, missing, generator=generator, lacks=lacks)
+    return release_schema(member, sealed.kind_of, generator, name)
 
 
 def _in_force_at(journal: Journal, entry: Entry[Frozen]) -> str:

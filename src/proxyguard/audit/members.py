@@ -202,7 +202,7 @@ class MemberCounts:
         held = [f"{self.rows['reference']:,} reference rows"]
         if "calibration" in self.rows:
             held.append(f"{self.rows['calibration']:,} calibration rows")
-        hidden = self.member.target.exclude
+        hidden = self.member.excluded
         unseen = f"; no attack sees {list(hidden)}, which are excluded and not compared"
         return (
             f"{self.member.name}: exposure is about {self.rows['training']:,} members, with "

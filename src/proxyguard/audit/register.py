@@ -23,7 +23,7 @@ from proxyguard.audit.folder import (
     snapshot_name,
 )
 from proxyguard.audit.home import Home, extra_versions
-from proxyguard.audit.jobs import forbidden_paths
+from proxyguard.audit.jobs import forbidden_paths, release_schema
 from proxyguard.audit.members import MemberCounts
 from proxyguard.audit.reserve import check_lineage
 from proxyguard.audit.rules import measures_of, planned_records, resolve_limits, resolve_roles
@@ -74,7 +74,7 @@ from proxyguard.registry.test import Bound
 from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Schedule, Stage
 from proxyguard.seal.storage import now
-from proxyguard.tables.files import Schema, read_file
+from proxyguard.tables.files import read_file
 
 # Members, and calibration rows, on which an attack by import path is tried.
 TRIED = 500
@@ -612,9 +612,7 @@ def resolve_mechanisms(
         if before is not None and (before.generator, before.options) == (generator, options):
             resolved[mechanism.name] = before.model_copy(update={"pilot": pilot})
             continue
-        schema = Schema.of_releases(
-            development.kinds, member.target.read.missing, generator=generator
-        )
+        schema = release_schema(member, development.kinds, generator)
         survey = Survey(seeds=mechanism.seed_list, schema=schema)
         if mechanism.inclusion == "coins" and kept_folders(
             str(generator), options, place.folder.path

@@ -109,7 +109,7 @@ def divide(member: Member, data: DataFolders) -> Division:
 def check_columns(member: Member, columns: list[str]) -> None:
     """See that every column that the declaration names is there."""
     target = member.target
-    named = {target.outcome, *target.design_columns, *target.exclude}
+    named = {target.outcome, *target.design_columns, *member.excluded, *member.columns}
     for requirement in member.requirement:
         named |= set(requirement.group or ())
         if requirement.query is not None:

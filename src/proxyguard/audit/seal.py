@@ -42,7 +42,7 @@ from proxyguard.documents.canonical import digest
 from proxyguard.documents.ledger import DevelopmentRole, Overlap, Sealed, SealedMember
 from proxyguard.draw.catalog import FILL_MISSING, TAKE_INFINITE
 from proxyguard.draw.protocol import negative_label, outcomes
-from proxyguard.errors import LossMismatch, RegistryError, StageError, TableError
+from proxyguard.errors import LossMismatch, RegistryError, StageError, TableError, UnreadValue
 from proxyguard.losses.measure import check_bounds, group_name, read_loss_file
 from proxyguard.losses.query import CodedRecords, codings
 from proxyguard.losses.records import Records, weight_shares
@@ -255,8 +255,11 @@ def prepare_member(
         return PreparedMember(member=member)
     division = divide(member, data)
     kinds = kinds_of_member(member, division.development)
-    development = typed(division.development, kinds, member.target.read.missing)
-    check_target(member, division.target, kinds, development)
+    development = read_development(member, division, kinds)
+    try:
+        check_target(member, division.target, kinds, development)
+    except UnreadValue as error:
+        raise error.within(member.target.files[0], int(division.positions[error.row])) from None
     parts = split_development(member, development)
     return PreparedMember(
         member=member,
@@ -269,6 +272,22 @@ def prepare_member(
     )
 
 
+def read_development(member: Member, division: Division, kinds: dict[str, str]) -> pd.DataFrame:
+    """Return the development part with its columns read by their kinds.
+
+    Raises
+    ------
+    UnreadValue
+        A value is of another kind; it has the row of the file.
+    """
+    target = member.target
+    try:
+        return typed(division.development, kinds, target.read.missing, member.columns)
+    except UnreadValue as error:
+        row = error.row if division.rest is None else division.rest[error.row]
+        raise error.within(str(target.table or member.development.table), int(row)) from None
+
+
 def _count_members(
     member: Member, records: pd.DataFrame, kinds: Mapping[str, str],
     parts: Mapping[DevelopmentRole, pd.DataFrame],
@@ -279,9 +298,9 @@ def _count_members(
         return None
     members = parts["training"]
     # By the types of development, as opening reads them: "NA" and "" may both be missing.
-    read = typed(records, dict(kinds), member.target.read.missing)
+    read = typed(records, dict(kinds), member.target.read.missing, member.columns)
     # In what attacks see, as opening compares them: with a number of each row nobody had a copy.
-    copies = copies_of_members(read, members[member.target.attacked(kinds)])
+    copies = copies_of_members(read, members[member.attacked(kinds)])
     rows = {role: len(part) for role, part in parts.items()}
     counts = MemberCounts.of(member, rows, len(records), int(copies.sum()), members)
     counts.require(members, kinds)
@@ -375,7 +394,7 @@ def kinds_of_member(member: Member, development: pd.DataFrame) -> dict[str, str]
     text = [target.outcome] if target.outcome is not None and target.range is None else []
     if not isinstance(target.design, WeightedDesign):
         text.extend(target.design_columns)
-    return kinds_of(development, target.read.missing, text)
+    return kinds_of(development, target.read.missing, text, member.columns)
 
 
 def _seal_losses(
@@ -446,7 +465,9 @@ def check_target(
     """
     target = member.target
     try:
-        numbers = typed(records, kinds, target.read.missing)
+        numbers = typed(records, kinds, target.read.missing, member.columns)
+    except UnreadValue:
+        raise  # whoever knows the file says which of its rows it is
     except TableError as error:
         raise TableError(f"target: {error}") from None
     if len(records) == 0 or len(development) == 0:
@@ -460,7 +481,7 @@ def check_target(
     if target.predicted is None:
         return
     column = target.predicted.column
-    outcomes(records[column], target.predicted, "target")
+    outcomes(numbers[column], target.predicted, "target")
     outcomes(development[column], target.predicted, "development")
     negative = negative_of(target, development)
     if target.predicted.kind == "binary":
@@ -501,7 +522,7 @@ def _check_missing(
                 f"target: column {name!r} has missing values, and a requirement is about its "
                 "mean; mend the column, or ask for the share of something that is always there"
             )
-        if kind != "number" or name in target.exclude or name == target.outcome:
+        if kind != "number" or name in member.excluded or name == target.outcome:
             continue
         column = numbers[name].to_numpy()
         infinite = np.isinf(column).any() or np.isinf(development[name].to_numpy()).any()

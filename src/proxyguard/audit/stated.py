@@ -339,6 +339,10 @@ def _sealed_problems(
         (str(name), "number" if training[name].dtype.kind == "f" else "text")
         for name in training.columns
     )
+    declared = {name: part.holds for name, part in member.columns.items() if part.holds}
+    otherwise = {name for name, kind in declared.items() if sealed.kind_of.get(name) != kind}
+    if otherwise:
+        yield f"the columns {sorted(otherwise)} are recorded otherwise than [columns] declares them"
     if sealed.kinds != kinds:
         yield f"the columns are recorded as {sealed.kinds}, development has {kinds}"
     elif sealed.negative != negative_of(member.target, pd.concat(parts.values())):

@@ -269,7 +269,7 @@ class OpenTarget:
         if target.losses is not None:
             return self._given_chunk(table, positions)
         raw = to_frame(table.drop_columns([POSITION]))
-        frame = typed(raw, self._sealed.kind_of, target.read.missing)
+        frame = typed(raw, self._sealed.kind_of, target.read.missing, self._member.columns)
         y = None
         if target.predicted is not None:
             y = outcomes(frame[target.predicted.column], target.predicted, "target")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Sealing,
     )
     from proxyguard.documents.ledger import GrantStatement
+    from proxyguard.tables.profile import TableProfile
 
 # How many seeds a range of --again may have: each is compared with the registered ones.
 _MOST_AGAIN = 100_000
@@ -62,10 +63,23 @@ def check(
         *(f"problem: {line}" for line in checked.problems),
         *(f"warning: {line}" for line in checked.warnings),
         *(f"fact: {line}" for line in checked.facts),
+        *(line for profile in checked.profiles.values() for line in _column_lines(profile)),
     ]
     show.answer(json, checked.to_dict(), [*lines, end])
     if not checked.good:
         raise typer.Exit(show.Exit.ERROR)
+
+
+def _column_lines(profile: TableProfile) -> Iterator[str]:
+    """Yield a line for each column, under the names of what stands there."""
+    rows = [("column", "kind", "missing", "range", "what is done with it")]
+    for column in profile.columns:
+        missing = "" if column.missing == 0.0 else f"{column.missing:.1%}"
+        rows.append((column.name, column.kind, missing, column.range_words, column.use))
+    widths = [min(32, max(map(len, cells))) for cells in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False))
+        yield f"    {'  '.join([*cells, row[-1]])}"
 
 
 def seal(

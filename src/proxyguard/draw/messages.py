@@ -34,7 +34,7 @@ from proxyguard.draw.confine import Needs, is_guard, texts_in
 from proxyguard.draw.protocol import FACT, FACTS, STAGES, coin_bits, members_in
 from proxyguard.errors import DrawError, RegistryError, UntrustedCode
 from proxyguard.registry.parts import Procedure
-from proxyguard.registry.target import Outcome
+from proxyguard.registry.target import ColumnPart, Outcome
 from proxyguard.tables.files import Schema
 
 MOST = 1 << 34
@@ -108,8 +108,9 @@ class FitJob(Job):
         The files of the training part and, where there is one, of the validation part.
     source_rows
         How many rows the training part has, of which a draw may name its members.
-    kinds, missing
-        The columns of a release with what each holds, and texts that stand for a missing number.
+    kinds, missing, columns
+        The columns of a release with what each holds, texts that stand for a missing number, and
+        how columns are declared to be read.
     procedure, outcome, features
         What is fitted, what it predicts and from which columns; nothing where nothing is.
     learner
@@ -123,6 +124,7 @@ class FitJob(Job):
     validation: str | None = None
     kinds: dict[str, str]
     missing: tuple[str, ...] = ()
+    columns: dict[str, ColumnPart] = Field(default_factory=dict)
     procedure: Procedure | None = None
     outcome: Outcome | None = None
     features: tuple[str, ...] = ()
@@ -132,7 +134,7 @@ class FitJob(Job):
     @property
     def schema_of_releases(self) -> Schema:
         """What a release of this job holds."""
-        return Schema.of_releases(self.kinds, self.missing, generator=self.generator)
+        return Schema.of_releases(self.kinds, self.missing, self.columns, generator=self.generator)
 
     @property
     def library(self) -> tuple[str, ...]:
@@ -235,6 +237,7 @@ class DescribeJob(Job):
     surveyed: tuple[int, ...] | None = None  # seeds whose files are looked at
     kinds: dict[str, str] | None = None  # the columns of a release; without them digests alone
     missing: tuple[str, ...] = ()
+    columns: dict[str, ColumnPart] = Field(default_factory=dict)
 
     @property
     def what(self) -> str:
@@ -248,7 +251,9 @@ class DescribeJob(Job):
             return None
         schema = None
         if self.kinds is not None:
-            schema = Schema.of_releases(self.kinds, self.missing, generator=self.generator)
+            schema = Schema.of_releases(
+                self.kinds, self.missing, self.columns, generator=self.generator
+            )
         return Survey(seeds=self.surveyed, schema=schema)
 
     def needs(self) -> Needs:

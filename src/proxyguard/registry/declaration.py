@@ -8,7 +8,7 @@ what they read and are sealed as they were written.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
@@ -38,7 +38,7 @@ from proxyguard.registry.parts import (
     Roles,
     Secondary,
 )
-from proxyguard.registry.target import StratifiedDesign, Target
+from proxyguard.registry.target import ColumnPart, StratifiedDesign, Target, WeightedDesign
 
 # Draws of all mechanisms and pilots of an audit.
 MOST_DRAWS_IN_ALL = 1_000_000
@@ -63,6 +63,8 @@ class Member(DeclarationPart):
     """The named releases."""
     exposure: ExposurePart | None = None
     """How attacks see a row."""
+    columns: dict[Name, ColumnPart] = Field(default_factory=dict)
+    """How columns are read."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Member:
@@ -101,6 +103,7 @@ class Member(DeclarationPart):
                 raise ValueError(
                     f"{r.name!r}: the bounds of {r.loss!r} are known; leave low and high out"
                 )
+        self._check_columns()
         self._check_procedure()
         self._check_blocks()
         self._check_exposure()
@@ -126,6 +129,64 @@ class Member(DeclarationPart):
                     f"development.blocks name the strata {sorted(what)}, the design "
                     f"{sorted(design.sizes)}"
                 )
+
+    def _check_columns(self) -> None:
+        target = self.target
+        if self.columns and target.losses is not None:
+            raise ValueError("losses computed elsewhere have no columns to read; leave them out")
+        for name, part in self.columns.items():
+            if part.exclude and name in target.exclude:
+                raise ValueError(f"{name!r} is excluded twice; leave it out of target.exclude")
+            if part.exclude and name in (target.outcome, *target.design_columns):
+                raise ValueError(f"{name!r} cannot be excluded: it is the outcome or the design")
+            weighted = isinstance(target.design, WeightedDesign)
+            labels = (name in target.design_columns and not weighted) or (
+                name == target.outcome and target.range is None
+            )
+            if labels and part.holds == "number":
+                raise ValueError(
+                    f"columns.{name}: its values are labels, as they are written; leave kind out"
+                )
+            counted = (target.outcome if target.range is not None else None,
+                       target.design_column if weighted else None)  # fmt: skip
+            if name in counted and part.holds == "text":
+                raise ValueError(
+                    f"columns.{name}: an outcome with a range, or a weight, is a number; leave "
+                    "kind out"
+                )
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """The columns that are excluded, wherever that is said."""
+        parts = self.columns.items()
+        return (*self.target.exclude, *(name for name, part in parts if part.exclude))
+
+    def attacked(self, columns: Iterable[str]) -> list[str]:
+        """Return the columns that attacks read: all but excluded ones, clusters and weights.
+
+        A record that equals a member in these is a copy of it: no attack can tell the two apart.
+        """
+        # Columns that no procedure may use identify records, and a cluster's name does so too.
+        target, hidden = self.target, {*self.excluded}
+        hidden.update(target.design_columns[isinstance(target.design, StratifiedDesign) :])
+        return [name for name in columns if name not in hidden]
+
+    def spared(self, release: str | None = None) -> frozenset[str]:
+        """Return the columns that releases need not have: excluded ones that nothing asks for.
+
+        Parameters
+        ----------
+        release
+            The name of one release, which may lack further columns.
+        """
+        target = self.target
+        asked = {target.outcome, *target.design_columns}
+        for requirement in self.requirement:
+            asked |= requirement.release_columns
+            for attack in requirement.attacks or ():
+                asked |= self.attacking.settings(attack).columns
+        lacks = {part.name: part.lacks for part in self.release}.get(release or "", ())
+        return frozenset({*self.excluded} - asked) | set(lacks)
 
     @property
     def exposures(self) -> tuple[RequirementPart, ...]:
@@ -337,6 +398,8 @@ class Declaration(DeclarationPart):
     """The named releases."""
     exposure: ExposurePart | None = None
     """How attacks see a row."""
+    columns: dict[Name, ColumnPart] = Field(default_factory=dict)
+    """How columns are read, by name, where that is not seen from the table itself."""
     candidate: tuple[Candidate, ...] = ()
     """Stand-ins with a source and a target of their own."""
     secondary: tuple[Secondary, ...] = ()
@@ -369,7 +432,7 @@ class Declaration(DeclarationPart):
         given = [
             name
             for name in ("target", "development", "procedure", "requirement", "mechanism",
-                         "release", "pilot", "roles", "secondary", "exposure")
+                         "release", "pilot", "roles", "secondary", "exposure", "columns")
             if getattr(self, name)
         ]  # fmt: skip
         if self.candidate and given:
@@ -487,6 +550,7 @@ class Declaration(DeclarationPart):
                 mechanism=self.mechanism,
                 release=self.release,
                 exposure=self.exposure,
+                columns=self.columns,
             ),
         )
 
@@ -505,8 +569,9 @@ class Declaration(DeclarationPart):
         # A part added to the format appears where it is declared, so that a registry without
         # it keeps its bytes.
         absent = {
-            name for name in ("picks", "disclosure", "exposure") if getattr(self, name) is None
-        }
+            name for name in ("picks", "disclosure", "exposure", "columns")
+            if not getattr(self, name)
+        }  # fmt: skip
         return self.model_dump(mode="json", exclude=absent)
 
     @property
@@ -540,9 +605,17 @@ class Declaration(DeclarationPart):
             m.name: {
                 "target": m.target.model_dump(mode="json", exclude={"draw"}, exclude_defaults=True),
                 "development": m.development.model_dump(mode="json", exclude_defaults=True),
+                **({"columns": _plain(m.columns)} if m.columns else {}),
             }
             for m in self.members
         }
+
+
+def _plain(columns: Mapping[str, ColumnPart]) -> dict[str, JsonValue]:
+    return {
+        name: part.model_dump(mode="json", exclude_defaults=True)
+        for name, part in sorted(columns.items())
+    }
 
 
 def read_declaration(text: str) -> Declaration:

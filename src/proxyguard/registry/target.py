@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Literal
 
@@ -138,6 +138,53 @@ class TableReading(DeclarationPart):
         return self
 
 
+class ColumnPart(DeclarationPart):
+    """How one column is read, wherever a table of the audit is: development, target, releases.
+
+    A date is read as its days since 1970-01-01, with the time of day as a fraction.
+    """
+
+    kind: Literal["number", "date", "category", "text"] | None = None
+    """What it holds; a category, or a text, stays as it is written, also where it looks like a
+    number."""
+    thousands: Literal[",", ".", " ", "'"] | None = None
+    """What stands between groups of three digits, of a number."""
+    decimal: Literal[".", ","] | None = None
+    """What stands before the decimals, of a number; a point unless told."""
+    format: StrictStr | None = Field(default=None, min_length=2, max_length=80)
+    """How a date is written, as "%d.%m.%Y"; years first ("2024-01-31") unless told."""
+    missing: tuple[StrictStr, ...] = ()
+    """Texts that stand for a missing value, besides those of target.read."""
+    exclude: bool = False
+    """Whether no procedure uses it, and no release needs to have it."""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> ColumnPart:
+        of_numbers = self.thousands is not None or self.decimal is not None
+        if of_numbers and self.kind != "number":
+            raise ValueError('thousands and decimal are of a number: write kind = "number"')
+        if self.format is not None and self.kind != "date":
+            raise ValueError('format is of a date: write kind = "date"')
+        if of_numbers and self.thousands == (self.decimal or "."):
+            raise ValueError(
+                f"thousands and decimal are both {self.thousands!r}; write decimal too, as "
+                'thousands = ".", decimal = ","'
+            )
+        if self.format is not None and "%" not in self.format:
+            raise ValueError(f'format is {self.format!r}; write how a date is, as "%d.%m.%Y"')
+        return self
+
+    @property
+    def holds(self) -> Literal["number", "text"] | None:
+        """What its values are once they are read; nothing where that is not declared."""
+        if self.kind is None:
+            return None
+        return "number" if self.kind in ("number", "date") else "text"
+
+
+DeclaredColumns = Mapping[str, ColumnPart]
+
+
 class Outcome(DeclarationPart):
     """What is predicted: a yes or no, one of several classes, or a number in a range."""
 
@@ -192,7 +239,7 @@ class Target(DeclarationPart):
     range: tuple[DecimalText, DecimalText] | None = None
     """The ends of the range, of an outcome that is a number."""
     exclude: tuple[Name, ...] = ()
-    """Columns that are no features."""
+    """Columns that no procedure uses, and that no release needs to have."""
     prior_use: Text | None = None
     """What was done with these records before, if anything."""
     coincidence: Text | None = None
@@ -336,16 +383,6 @@ class Target(DeclarationPart):
         """The files that hold target rows, by the names that the declaration has for them."""
         names = (self.table, self.file, self.population, self.losses)
         return tuple(name for name in names if name is not None)
-
-    def attacked(self, columns: Iterable[str]) -> list[str]:
-        """Return the columns that attacks read: all but excluded ones, clusters and weights.
-
-        A record that equals a member in these is a copy of it: no attack can tell the two apart.
-        """
-        # Columns that no procedure may use identify records, and a cluster's name does so too.
-        hidden = {*self.exclude}
-        hidden.update(self.design_columns[isinstance(self.design, StratifiedDesign) :])
-        return [name for name in columns if name not in hidden]
 
     @property
     def design_column(self) -> str | None:

@@ -8,6 +8,8 @@ read or written here.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal, InvalidOperation
@@ -17,7 +19,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.errors import TableError
+from proxyguard.errors import TableError, UnreadValue
+from proxyguard.registry.target import ColumnPart, DeclaredColumns
+from proxyguard.tables.notation import ISO, Notation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +43,12 @@ CONVERT = {
 }
 
 
-def typed(frame: pd.DataFrame, kinds: Mapping[str, str], missing: Sequence[str]) -> pd.DataFrame:
+def typed(
+    frame: pd.DataFrame,
+    kinds: Mapping[str, str],
+    missing: Sequence[str],
+    columns: DeclaredColumns | None = None,
+) -> pd.DataFrame:
     """Return the columns that are asked for, with numbers as doubles and the rest as text.
 
     Parameters
@@ -50,6 +59,8 @@ def typed(frame: pd.DataFrame, kinds: Mapping[str, str], missing: Sequence[str])
         Which columns to return, and whether each holds a "number" or "text".
     missing
         Texts that stand for a missing number.
+    columns
+        How columns are declared to be read, where that is not seen from their values.
 
     Returns
     -------
@@ -72,35 +83,90 @@ def typed(frame: pd.DataFrame, kinds: Mapping[str, str], missing: Sequence[str])
     """
     import pandas as pd
 
-    columns: dict[str, Series | pd.Series[float] | NDArray[np.float64]] = {}
+    read: dict[str, Series | pd.Series[float] | NDArray[np.float64]] = {}
     _check_names(frame)
+    declared = columns or {}
     doubles = doubles_in(frame)
     there = set(frame.columns)
     for name, kind in kinds.items():
         if name not in there:
             raise TableError(f"column {name!r} is missing; the records have {list(frame.columns)}")
-        if kind == "number" and name in doubles:
-            columns[name] = doubles[name]
-            continue
-        values = frame[name]
-        if kind == "text":
-            columns[name] = as_texts(values)
-        elif is_number(values):
-            columns[name] = _doubles(values)
+        if name in doubles and kind == "number" and name not in declared:
+            read[name] = doubles[name]
         else:
-            values = held(values)
-            blank = _is_blank(values, missing)
-            numbers = _read_numbers(values.where(~blank, "nan"))
-            wrong = np.flatnonzero(numbers.isna().to_numpy() & ~blank.to_numpy())
-            if wrong.size:
-                raise TableError(
-                    f"column {name!r} holds numbers, and row {wrong[0]} has "
-                    f"{values.iloc[wrong[0]]!r}, which is none that a double holds; mend it or "
-                    "list it in read.missing"
-                )
-            columns[name] = numbers
+            part = declared.get(name, ColumnPart())
+            texts = kind == "text"
+            read[name] = (
+                _texts(frame[name], part) if texts else _numbers(frame[name], missing, part)
+            )
     # Without columns there are no records, however many rows the frame has.
-    return pd.DataFrame(columns, index=frame.index if columns else None)
+    return pd.DataFrame(read, index=frame.index if read else None)
+
+
+def _texts(values: Series, part: ColumnPart) -> Series:
+    """Return a column as texts, with the empty one where a declared text stands for a gap."""
+    texts = as_texts(values)
+    return texts.where(~texts.isin(list(part.missing)), "") if part.missing else texts
+
+
+def _numbers(values: Series, missing: Sequence[str], part: ColumnPart) -> pd.Series[float]:
+    """Return a column as doubles, its texts read as it is declared."""
+    gaps = [*missing, *part.missing]
+    notation = notation_of(part)
+    if is_number(values):
+        numbers = _doubles(values)
+    else:
+        values = held(values)
+        blank = _is_blank(values, gaps)
+        if notation is None:
+            numbers = _read_numbers(values.where(~blank, "nan"))
+        else:
+            numbers = _in_notation(as_texts(values).where(~blank, ""), notation)
+        wrong = np.flatnonzero(numbers.isna().to_numpy() & ~blank.to_numpy())
+        if wrong.size:
+            raise _unread(str(values.name), int(wrong[0]), notation)
+    if not part.missing:
+        return numbers
+    # A gap that is written as a number, such as -99, stands so in a column of numbers too.
+    written = (notation or Notation()).numbers(list(part.missing))
+    return numbers.where(~numbers.isin(written[~np.isnan(written)].tolist()))
+
+
+def _in_notation(texts: Series, notation: Notation) -> pd.Series[float]:
+    """Return the number of each text in a notation, each different one read once."""
+    import pandas as pd
+
+    codes, distinct = pd.factorize(texts.to_numpy(dtype=object))
+    known = notation.numbers(list(distinct))
+    # A column of dates by its type has texts with the year first, whatever is declared of others.
+    if notation.date and np.isnan(known).all():
+        known = Notation(date=ISO).numbers(list(distinct))
+    return pd.Series(known[codes], index=texts.index, name=texts.name, dtype=np.float64)
+
+
+def _unread(name: str, row: int, notation: Notation | None) -> UnreadValue:
+    key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+    if notation is not None:
+        return UnreadValue(
+            name, row, f"is declared to hold {notation}",
+            f"mend it, or change columns.{key} in audit.toml: its notation, texts that stand for a "
+            'missing value, missing = ["..."], or kind = "category"',
+        )  # fmt: skip
+    return UnreadValue(
+        name, row, "holds numbers",
+        f"mend it, or write in audit.toml, under [columns], {key} = "
+        '{ missing = ["..."] } for texts that stand for a missing value, '
+        '{ kind = "number", thousands = "," } for another notation, or { kind = "category" }',
+    )  # fmt: skip
+
+
+def notation_of(part: ColumnPart) -> Notation | None:
+    """Return how a declared column writes its numbers or dates, if it says so."""
+    if part.kind == "date":
+        return Notation(date=part.format or ISO)
+    if part.thousands is None and part.decimal is None:
+        return None
+    return Notation(thousands=part.thousands or "", decimal=part.decimal or ".")
 
 
 def doubles_in(frame: pd.DataFrame) -> dict[str, NDArray[np.float64]]:
@@ -117,7 +183,12 @@ def doubles_in(frame: pd.DataFrame) -> dict[str, NDArray[np.float64]]:
     return dict(zip(names, frame[names].to_numpy(dtype=np.float64).T, strict=True))
 
 
-def kinds_of(frame: pd.DataFrame, missing: Sequence[str], text: Sequence[str]) -> dict[str, str]:
+def kinds_of(
+    frame: pd.DataFrame,
+    missing: Sequence[str],
+    text: Sequence[str],
+    columns: DeclaredColumns | None = None,
+) -> dict[str, str]:
     """Return whether each column holds numbers or text.
 
     Parameters
@@ -128,6 +199,8 @@ def kinds_of(frame: pd.DataFrame, missing: Sequence[str], text: Sequence[str]) -
         Texts that stand for a missing number.
     text
         Columns that hold text by their role, such as labels, also where they read as numbers.
+    columns
+        How columns are declared to be read.
 
     Returns
     -------
@@ -146,17 +219,18 @@ def kinds_of(frame: pd.DataFrame, missing: Sequence[str], text: Sequence[str]) -
     >>> kinds_of(records, missing=["?"], text=["zip"])
     {'age': 'number', 'zip': 'text'}
     """
-    kinds = {}
+    kinds: dict[str, str] = {}
     _check_names(frame)
     for name, values in frame.items():
-        if name in text:
+        part = (columns or {}).get(str(name), ColumnPart())
+        if name in text or part.holds is not None:
             held(values)  # refuses what no column may hold
-            kinds[str(name)] = "text"
+            kinds[str(name)] = "text" if name in text else part.holds or "text"
         elif is_number(values):
             kinds[str(name)] = "number"
         else:
             values = held(values)
-            numbers = _read_numbers(values[~_is_blank(values, missing)])
+            numbers = _read_numbers(values[~_is_blank(values, [*missing, *part.missing])])
             kinds[str(name)] = "text" if bool(numbers.isna().any()) else "number"
     return kinds
 

@@ -22,7 +22,7 @@ import io
 import json
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 
 from proxyguard.errors import BrokenTable, TableError
 from proxyguard.registry.numbers import canonical_value
-from proxyguard.registry.target import TableReading
+from proxyguard.registry.target import DeclaredColumns, TableReading
 from proxyguard.seal.storage import open_plain, read_whole
 from proxyguard.tables.columns import NUMBERS, as_text, as_texts, doubles_in, is_number, typed
 
@@ -239,14 +239,14 @@ def _arrow(content: bytes, name: str) -> pa.Table:
             rows, width = facts.num_rows, facts.num_columns
             schema = file.schema_arrow
         _check_cells(rows, max(1, width), name)
-        nested = [field.name for field in schema if pa.types.is_nested(field.type)]
+        nested = [entry.name for entry in schema if pa.types.is_nested(entry.type)]
         if nested:
             raise TableError(f"{name}: column {nested[0]!r} holds lists or tables, and no values")
         # Values of a fixed width are coded in the file, and never here.
         fixed = sum(map(_fixed_width, schema.types)) * rows
         if fixed > TEXT:
             raise TableError(f"{name} has {fixed:,} bytes, unpacked, expected at most {TEXT:,}")
-        texts = [field.name for field in schema if field.type in _TEXT_TYPES]
+        texts = [entry.name for entry in schema if entry.type in _TEXT_TYPES]
         batches, held = [], 0
         coded = pq.ParquetFile(pa.BufferReader(content), metadata=facts, read_dictionary=texts)
         with coded as file:
@@ -449,6 +449,7 @@ class Schema:
 
     kinds: Mapping[str, str]  # column -> "number" or "text"
     missing: tuple[str, ...] = ()  # texts that stand for a missing number
+    columns: DeclaredColumns = field(default_factory=dict)  # how they are declared to be read
     predictions: bool = False  # of target records, made elsewhere; kinds are then not looked at
 
     @classmethod
@@ -456,6 +457,7 @@ class Schema:
         cls,
         kinds: Mapping[str, str] | Iterable[tuple[str, str]],
         missing: Iterable[str],
+        columns: DeclaredColumns | None = None,
         *,
         generator: str | None = None,
         lacks: Collection[str] = (),
@@ -470,14 +472,17 @@ class Schema:
             The columns of the table with their kinds, as they were sealed.
         missing : iterable of str
             Texts that stand for a missing number.
+        columns : mapping, optional
+            How columns are declared to be read.
         generator : str, optional
             The generator's name; stored predictions are no records of the table.
         lacks : collection of str
-            Columns that a named release was made without.
+            Columns that releases need not have.
         """
         return cls(
             kinds={name: kind for name, kind in dict(kinds).items() if name not in lacks},
             missing=tuple(missing),
+            columns=columns or {},
             predictions=generator == "predictions",
         )
 
@@ -486,7 +491,7 @@ class Schema:
         kinds = self.kinds
         if self.predictions:
             kinds = {str(c): "number" for c in frame.columns if is_prediction(str(c))}
-        return typed(frame, dict(kinds), self.missing)
+        return typed(frame, dict(kinds), self.missing, self.columns)
 
     def content(self, frame: pd.DataFrame) -> str:
         """Return the digest of a table's records."""

@@ -48,6 +48,12 @@ class Notation:
     decimal: str = "."
     date: str = ""
 
+    def __str__(self) -> str:
+        if self.date:
+            return f"dates as {'2024-01-31' if self.date == ISO else self.date!r}"
+        between = f" with {self.thousands!r} between thousands" if self.thousands else ""
+        return f"numbers{between}, {self.decimal!r} before decimals"
+
     def numbers(self, texts: Sequence[str]) -> Array:
         """Return the number of each text; NaN where a text is none in this notation."""
         if not texts:

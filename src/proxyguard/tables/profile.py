@@ -1,0 +1,303 @@
+"""What each column of a table is: its kind, gaps and range, what is done with it, what to write.
+
+`profile_of` looks at records that were read by their kinds, of the development part or of a table
+that nothing is sealed of; the target is never profiled. Nothing is changed by it: a column that
+looks like an id is proposed for exclusion, in the words of `audit.toml`, and used until a person
+says otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from proxyguard.exact.rounding import Array
+from proxyguard.registry.target import ColumnPart, DeclaredColumns, TableReading
+from proxyguard.tables.columns import kinds_of, typed
+from proxyguard.tables.notation import ISO, KNOWN, Notation, readings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from proxyguard.tables.columns import Series
+
+ColumnKind = Literal["number", "date", "category", "text", "id-like", "constant", "empty"]
+FEW = 20
+"""Records of which fewer tell nothing about ids."""
+DISTINCT = 0.95
+"""An id is another one for at least this share of the records."""
+CODES = 10
+"""Whole numbers of which a column has so many different ones may be codes."""
+LONG = 30
+"""Texts with blanks are free text if they are longer on average, or all different."""
+_CALLED_ID = re.compile(r"(^|[^a-z])(id|ids|key|uuid|guid|index|nr|no|number)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnProfile:
+    """One column, in plain words.
+
+    Attributes
+    ----------
+    name
+        The column.
+    kind
+        What it looks like, or what it is declared to be.
+    missing
+        The share of records without a value.
+    levels
+        How many different values it has.
+    low, high
+        The ends of a number's or a date's range, as text; nothing of other kinds.
+    use
+        What will be done with it.
+    otherwise
+        What to write under ``[columns]`` of ``audit.toml`` to have it otherwise.
+    warning
+        What its author should look at, with the line to type; nothing where all is plain.
+    """
+
+    name: str
+    kind: ColumnKind
+    missing: float
+    levels: int
+    low: str | None
+    high: str | None
+    use: str
+    otherwise: str
+    warning: str | None = None
+
+    @property
+    def range_words(self) -> str:
+        """Its range, or how many values it has."""
+        if self.low is not None and self.low != self.high:
+            return f"{self.low} to {self.high}"
+        return f"{self.levels:,} value{'' if self.levels == 1 else 's'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableProfile:
+    """The columns of some records, in the order of the table."""
+
+    rows: int
+    columns: tuple[ColumnProfile, ...]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the author should look at."""
+        return [column.warning for column in self.columns if column.warning is not None]
+
+    def words(self) -> str:
+        """Return how many columns of each kind there are, in one line."""
+        kinds = [column.kind for column in self.columns]
+        counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+        return f"{self.rows:,} records of {len(kinds)} columns: {counts}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a column."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(column) for column in self.columns])
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values."""
+        return {"rows": self.rows, "columns": [asdict(column) for column in self.columns]}
+
+
+def profile_table(
+    frame: pd.DataFrame,
+    columns: DeclaredColumns | None = None,
+    *,
+    missing: Sequence[str] | None = None,
+    roles: Mapping[str, str] | None = None,
+) -> TableProfile:
+    """Profile a table as it came, such as a file that was just read.
+
+    Parameters
+    ----------
+    frame
+        The records, in whatever types.
+    columns
+        How columns are declared to be read.
+    missing
+        Texts that stand for a missing number; those of ``target.read`` unless told.
+    roles
+        What columns are that are no features, in words: {"ill": "is predicted"}.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"day": ["31.01.2024", "02.11.2023"], "ward": ["A", "B"]})
+    >>> first, second = profile_table(table).columns
+    >>> first.kind, first.low, first.high, first.otherwise
+    ('date', '2023-11-02', '2024-01-31', 'day = { kind = "date", format = "%d.%m.%Y" }')
+    >>> second.kind, second.range_words
+    ('category', '2 values')
+    """
+    gaps = TableReading().missing if missing is None else missing
+    kinds = kinds_of(frame, gaps, [], columns)
+    return profile_of(typed(frame, kinds, gaps, columns), columns, roles=roles)
+
+
+def profile_of(
+    records: pd.DataFrame,
+    columns: DeclaredColumns | None = None,
+    *,
+    roles: Mapping[str, str] | None = None,
+) -> TableProfile:
+    """Profile records whose columns were read as numbers and text.
+
+    Parameters
+    ----------
+    records
+        Records as `typed` returns them.
+    columns
+        How columns are declared to be read.
+    roles
+        What columns are that are no features, in words.
+    """
+    profiles = [
+        _profile(records[name], (columns or {}).get(name), (roles or {}).get(name))
+        for name in records.columns
+    ]
+    return TableProfile(rows=len(records), columns=tuple(profiles))
+
+
+class _Facts(NamedTuple):
+    """What is known of a column before anything is said about it."""
+
+    kind: ColumnKind
+    levels: int
+    missing: float
+    ends: tuple[float, float] | None = None
+    notations: tuple[str, ...] = ()  # that read its texts as well as one another, the best first
+
+
+def _profile(values: Series, part: ColumnPart | None, role: str | None) -> ColumnProfile:
+    name = str(values.name)
+    declared = part if part is not None and part.kind is not None else None
+    if values.dtype.kind == "f":
+        facts = _of_numbers(name, np.asarray(values, dtype=np.float64), declared)
+    else:
+        facts = _of_texts(name, values, declared)
+    low, high = (None, None) if facts.ends is None else (_shown(end, facts) for end in facts.ends)
+    key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+    use, otherwise, warning = _words(name, facts, declared)
+    if role is not None:
+        use, warning = role, None
+    return ColumnProfile(
+        name=name, kind=facts.kind, missing=facts.missing, levels=facts.levels, low=low, high=high,
+        use=use, otherwise=f"{key} = {{ {otherwise} }}",
+        warning=None if warning is None else
+        f"column {name!r} {warning}; write under [columns]: {key} = {{ {otherwise} }}",
+    )  # fmt: skip
+
+
+def _of_numbers(name: str, numbers: Array, declared: ColumnPart | None) -> _Facts:
+    known = numbers[~np.isnan(numbers)]
+    missing = 1.0 - known.size / max(1, numbers.size)
+    levels = np.unique(known)
+    if levels.size < 2:
+        return _Facts("constant" if levels.size else "empty", levels.size, missing)
+    ends = float(levels[0]), float(levels[-1])
+    if declared is not None:
+        return _Facts("date" if declared.kind == "date" else "number", levels.size, missing, ends)
+    finite = bool(np.isfinite(levels).all())
+    whole = finite and bool(np.all(levels == np.floor(levels)))
+    counted = whole and ends[1] - ends[0] < 2 * known.size
+    alike = _mostly_distinct(levels.size, known.size) and (
+        (whole and _CALLED_ID.search(name) is not None) or counted
+    )
+    return _Facts("id-like" if alike else "number", levels.size, missing, ends)
+
+
+def _mostly_distinct(levels: int, records: int) -> bool:
+    return records >= FEW and levels >= DISTINCT * records
+
+
+def _of_texts(name: str, values: Series, declared: ColumnPart | None) -> _Facts:
+    counts = values[values != ""].value_counts()
+    texts, rows = [str(text) for text in counts.index], int(counts.sum())
+    missing = 1.0 - rows / max(1, len(values))
+    if len(texts) < 2:
+        return _Facts("constant" if texts else "empty", len(texts), missing)
+    if declared is None:
+        shares = readings(texts, counts.tolist())
+        best = max(shares.values(), default=0.0)
+        notations = tuple(sorted((n for n in shares if shares[n] == best), key=list(KNOWN).index))
+        if notations:
+            numbers = KNOWN[notations[0]].numbers(texts)
+            known = numbers[~np.isnan(numbers)]
+            kind: ColumnKind = "date" if KNOWN[notations[0]].date else "number"
+            ends = float(known.min()), float(known.max())
+            return _Facts(kind, len(texts), missing, ends, notations)
+    blanks = sum(" " in text.strip() for text in texts) / len(texts)
+    length = sum(map(len, texts)) / len(texts)
+    if declared is None and _mostly_distinct(len(texts), rows) and blanks < 0.5:
+        return _Facts("id-like", len(texts), missing)
+    free = blanks >= 0.5 and (length > LONG or _mostly_distinct(len(texts), rows))
+    return _Facts("text" if free else "category", len(texts), missing)
+
+
+def _shown(end: float, facts: _Facts) -> str:
+    """Return the end of a range: a date, a time of day, or a number."""
+    notation = KNOWN[facts.notations[0]] if facts.notations else None
+    if facts.kind == "date" and not (notation is not None and notation.date.startswith("%H")):
+        try:
+            return str(np.datetime64(0, "s") + np.timedelta64(round(end * 86400), "s"))[:10]
+        except (OverflowError, ValueError):  # a day that no calendar has
+            return f"day {end:g}"
+    return f"{end:,.6g}" if abs(end) < 1e15 else f"{end:.6g}"
+
+
+def _toml(notation: Notation) -> str:
+    if notation.date:
+        kind = 'kind = "date"'
+        return kind if notation.date == ISO else f'{kind}, format = "{notation.date}"'
+    parts = ['kind = "number"']
+    if notation.thousands:
+        parts.append(f'thousands = "{notation.thousands}"')
+    if notation.decimal != ".":
+        parts.append(f'decimal = "{notation.decimal}"')
+    return ", ".join(parts)
+
+
+def _words(name: str, facts: _Facts, declared: ColumnPart | None) -> tuple[str, str, str | None]:
+    """Return what is done with a column, what to write to have it otherwise, and a warning."""
+    if facts.kind in ("empty", "constant"):
+        what = "has no value" if facts.kind == "empty" else "has one value alone"
+        return f"{what}, so nothing is learned from it", "exclude = true", None
+    if facts.kind == "id-like":
+        return (
+            "used until it is excluded; it looks like an id",
+            "exclude = true",
+            f"looks like an id: {facts.levels:,} different values. It tells a learner nothing, and "
+            "a release that repeats it names the records",
+        )
+    if facts.notations:
+        first, *others = (KNOWN[n] for n in facts.notations)
+        use = (
+            f"kept as text; the learner default reads it as a {facts.kind} like "
+            f"{facts.notations[0]}, generators and other learners take every text for a category"
+        )
+        unsure = [o for o in others if bool(o.date) and o.date]
+        if unsure and first.date:
+            return use, _toml(first), (
+                f"holds dates like {' or like '.join(facts.notations)}: nothing in it tells which"
+            )  # fmt: skip
+        return use, _toml(first), None
+    if facts.kind == "date":
+        return "used as a number, its days since 1970-01-01", 'kind = "category"', None
+    if facts.kind == "number":
+        codes = facts.levels <= CODES
+        use = "used as a number"
+        return (f"{use}; whole numbers may be codes" if codes and declared is None else use,
+                'kind = "category"', None)  # fmt: skip
+    if facts.kind == "text":
+        return "kept as text; few learners read free text", "exclude = true", None
+    return f"used as {facts.levels:,} categories", "exclude = true", None

@@ -1,0 +1,145 @@
+"""A column is read as it is declared, wherever it came from, or the row is named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+
+from proxyguard.errors import TableError, UnreadValue
+from proxyguard.registry.declaration import read_declaration
+from proxyguard.registry.target import ColumnPart
+from proxyguard.tables.columns import kinds_of, typed
+
+MISSING = ("", "NA")
+DATE = ColumnPart(kind="date", format="%d.%m.%Y")
+GERMAN = ColumnPart(kind="number", thousands=".", decimal=",", missing=("k.A.",))
+
+
+def read(part: ColumnPart, values: list[object]) -> list[object]:
+    frame = pd.DataFrame({"x": pd.Series(values)})
+    columns = {"x": part}
+    return list(typed(frame, kinds_of(frame, MISSING, [], columns), MISSING, columns)["x"])
+
+
+@pytest.mark.parametrize(
+    ("part", "values", "expected"),
+    [
+        (DATE, ["31.01.2024", "", "NA"], [19753.0, np.nan, np.nan]),
+        (DATE, [19753.0, np.nan], [19753.0, np.nan]),  # a release drawn from days
+        (DATE, [pd.Timestamp("2024-01-31 12:00"), pd.NaT], [19753.5, np.nan]),
+        (ColumnPart(kind="date"), ["2024-01-31"], [19753.0]),
+        (GERMAN, ["1.234,5", "7", "k.A.", ""], [1234.5, 7.0, np.nan, np.nan]),
+        (GERMAN, [1234.5, 7.0], [1234.5, 7.0]),
+        (ColumnPart(kind="number", thousands=","), ["1,200", "3"], [1200.0, 3.0]),
+        (ColumnPart(kind="number"), ["inf", "3"], [np.inf, 3.0]),
+        (ColumnPart(missing=("-99",)), [-99, 4], [np.nan, 4.0]),
+        (ColumnPart(missing=("-99",)), ["-99", "4"], [np.nan, 4.0]),
+        (ColumnPart(missing=("?",)), ["?", "4"], [np.nan, 4.0]),
+        (ColumnPart(missing=("?",)), ["?", "a"], ["", "a"]),
+        (ColumnPart(kind="category"), ["04109", "10115"], ["04109", "10115"]),
+        (ColumnPart(kind="category", missing=("9",)), [9, 1], ["", "1"]),
+        (ColumnPart(kind="text"), [1.0, 2.5], ["1", "2.5"]),
+    ],
+)
+def test_a_column_is_read_as_declared(
+    part: ColumnPart, values: list[object], expected: list[object]
+) -> None:
+    pd.testing.assert_series_equal(pd.Series(read(part, values)), pd.Series(expected))
+
+
+@pytest.mark.parametrize(
+    ("part", "values", "row", "words"),
+    [
+        (DATE, ["31.01.2024", "2024-01-31"], 1, "dates as '%d.%m.%Y'"),
+        (DATE, ["31.02.2024"], 0, "change columns.x in audit.toml"),
+        (GERMAN, ["1.234,5", "1,234.5"], 1, "'.' between thousands, ',' before decimals"),
+        (ColumnPart(kind="number"), ["1", "secret"], 1, "under [columns], x = { missing"),
+    ],
+)
+def test_what_does_not_read_so_is_named_by_its_row_and_not_shown(
+    part: ColumnPart, values: list[object], row: int, words: str
+) -> None:
+    with pytest.raises(UnreadValue) as no:
+        read(part, values)
+    assert (no.value.column, no.value.row) == ("x", row)
+    assert f"row {row + 1} has none" in str(no.value)
+    assert words in str(no.value)
+    assert str(values[row]) not in str(no.value)
+    assert "table.csv, row 8 has none" in str(no.value.within("table.csv", 7))
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ({"thousands": ","}, 'write kind = "number"'),
+        ({"kind": "date", "decimal": ","}, 'write kind = "number"'),
+        ({"kind": "number", "format": "%Y"}, 'write kind = "date"'),
+        ({"kind": "number", "thousands": "."}, "write decimal too"),
+        ({"kind": "number", "thousands": ",", "decimal": ","}, "are both ','"),
+        ({"kind": "date", "format": "dd.mm.yyyy"}, 'as "%d.%m.%Y"'),
+        ({"kind": "integer"}, "kind"),
+        ({"exlcude": True}, "exlcude"),
+    ],
+)
+def test_a_part_that_contradicts_itself_is_refused(part: dict[str, object], words: str) -> None:
+    with pytest.raises(ValidationError, match=words.replace("%", ".")):
+        ColumnPart.model_validate(part)
+
+
+HEAD = """\
+format = 1
+name = "columns"
+purpose = "Are they read?"
+[target]
+table = "table.csv"
+reserve = { rows = 10, seed = 1 }
+outcome = "y"
+positive = "1"
+exclude = ["id"]
+[procedure]
+library = ["default"]
+[[requirement]]
+name = "error"
+loss = "error"
+form = "absolute"
+limit = "0.2"
+[[mechanism]]
+name = "m"
+generator = "bootstrap"
+draws = 2
+seeds = { first = 1 }
+[claim]
+reliability_target = "0.1"
+[columns]
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("id = { exclude = true }", "excluded twice"),
+        ("y = { exclude = true }", "it is the outcome or the design"),
+        ('y = { kind = "number" }', "its values are labels"),
+    ],
+)
+def test_a_declaration_whose_columns_contradict_it_is_refused(line: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        read_declaration(HEAD + line)
+
+
+def test_what_columns_say_is_sealed_and_left_out_where_nothing_is_said() -> None:
+    plain, declared = read_declaration(HEAD), read_declaration(HEAD + 'x = { kind = "date" }')
+    assert "columns" not in plain.to_dict()
+    assert "columns" not in dict(plain.sealed_part()["target"])  # type: ignore[arg-type]
+    assert plain.sealed_part() != declared.sealed_part()
+    (member,) = declared.members
+    assert member.excluded == ("id",)
+    assert member.spared() == {"id"}
+
+
+def test_a_plain_error_of_a_table_is_not_one_of_a_value() -> None:
+    with pytest.raises(TableError, match="is missing") as no:
+        typed(pd.DataFrame({"a": [1]}), {"b": "number"}, MISSING)
+    assert not isinstance(no.value, UnreadValue)

@@ -1,0 +1,95 @@
+"""A profile says of every column what it is, and what to type to have it otherwise."""
+
+from __future__ import annotations
+
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from conformance.messy import labelled
+from proxyguard.registry.target import ColumnPart
+from proxyguard.tables.profile import TableProfile, profile_of, profile_table
+
+KINDS = {
+    "id": "id-like", "admitted": "date", "amount": "number", "ward": "category", "lab": "number",
+    "constant": "constant", "one": "constant", "empty": "empty", "blank": "empty",
+    "size": "number", "mixed": "category", "note": "text", "y": "number",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def messy() -> TableProfile:
+    return profile_table(labelled(300, 1), roles={"y": "is predicted"})
+
+
+def test_each_column_is_what_it_looks_like(messy: TableProfile) -> None:
+    assert {column.name: column.kind for column in messy.columns} == KINDS
+    assert messy.words().startswith("300 records of 13 columns: 1 id-like, 1 date, 4 number")
+    assert messy.to_frame().set_index("name").loc["y", "use"] == "is predicted"
+
+
+def test_ranges_and_gaps_are_those_of_the_table(messy: TableProfile) -> None:
+    frame = labelled(300, 1)
+    by_name = {column.name: column for column in messy.columns}
+    days = pd.to_datetime(frame["admitted"], format="%d.%m.%Y")
+    assert by_name["admitted"].low == str(days.min())[:10]
+    assert by_name["admitted"].high == str(days.max())[:10]
+    amounts = frame["amount"].str.replace(",", "").astype(float)
+    assert by_name["amount"].range_words == f"{amounts.min():,.6g} to {amounts.max():,.6g}"
+    assert by_name["lab"].missing == pytest.approx(frame["lab"].isna().mean())
+    assert by_name["blank"].missing == by_name["empty"].missing == 1.0
+    assert by_name["ward"].range_words == f"{frame['ward'].nunique()} values"
+
+
+def test_what_is_to_be_typed_is_toml_that_a_declaration_takes(messy: TableProfile) -> None:
+    for column in messy.columns:
+        ((name, part),) = tomllib.loads(column.otherwise).items()
+        assert name == column.name
+        ColumnPart.model_validate(part)
+    declared = tomllib.loads("\n".join(column.otherwise for column in messy.columns))
+    parts = {
+        name: ColumnPart.model_validate(part)
+        for name, part in declared.items()
+        if name in ("admitted", "amount")
+    }
+    again = {c.name: c for c in profile_table(labelled(300, 1), parts).columns}
+    before = {c.name: c for c in messy.columns}
+    for name in parts:
+        assert (again[name].kind, again[name].low, again[name].high) == (
+            before[name].kind, before[name].low, before[name].high,
+        )  # fmt: skip
+    assert "used as a number" in again["admitted"].use
+
+
+def test_an_id_is_proposed_for_exclusion_and_a_measurement_is_not() -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(
+        {
+            "patient no": rng.permutation(10**6)[:50],
+            "row": range(50),
+            "cents": rng.permutation(10**6)[:50],
+            "weight": rng.normal(size=50),
+            "code": [f"x{k}" for k in range(50)],
+        }
+    )
+    profile = profile_table(frame)
+    assert [c.name for c in profile.columns if c.kind == "id-like"] == ["patient no", "row", "code"]
+    assert 'under [columns]: "patient no" = { exclude = true }' in profile.warnings[0]
+    assert len(profile.warnings) == 3
+    excluded = profile_table(frame, roles=dict.fromkeys(frame, "excluded"))
+    assert excluded.warnings == []
+    assert all(c.kind != "id-like" for c in profile_table(frame.head(10)).columns)
+
+
+def test_days_that_cannot_be_told_from_months_are_a_warning() -> None:
+    frame = pd.DataFrame({"day": [f"0{k % 9 + 1}/0{k % 8 + 1}/2024" for k in range(60)]})
+    (warning,) = profile_table(frame).warnings
+    assert "like 31/01/2024 or like 01/31/2024" in warning
+    assert warning.endswith('day = { kind = "date", format = "%d/%m/%Y" }')
+
+
+def test_nothing_is_said_of_no_records() -> None:
+    empty = profile_of(pd.DataFrame({"x": pd.Series([], dtype=float)}))
+    assert (empty.rows, empty.columns[0].kind) == (0, "empty")
