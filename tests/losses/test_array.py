@@ -87,7 +87,7 @@ def test_ragged_rows_are_a_mismatch() -> None:
         pg.Moments(n=2, mean=[[0.1], [0.1, 0.2]])
 
 
-@pytest.mark.parametrize("shape", [(), (5,), (6, 40), (1, 2, 3, 4), (0, 5, 1)], ids=str)
+@pytest.mark.parametrize("shape", [(), (5,), (1, 2, 3, 4), (0, 5, 1)], ids=str)
 def test_another_shape_is_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(pg.LossMismatch, match=r"shape \("):
         pg.LossArray(np.zeros(shape))

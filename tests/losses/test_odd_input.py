@@ -28,7 +28,7 @@ def certify(losses: Any, **choices: Any) -> Any:
         (lambda: pg.CandidateStream([LOSS]).submit([[1], [1, 2]], IDS), "rectangular"),
         (lambda: pg.CandidateStream([LOSS]).submit(ZEROS[0], None), "needs Records"),
         (lambda: pg.Records(clusters=["a", None]), "clusters: record 1 has no label"),
-        (lambda: certify({"a": ZEROS, "b": ZEROS[0]}), "^b: losses must be"),
+        (lambda: certify({"a": ZEROS, "b": ZEROS[0, 0]}), "^b: losses must be"),
         (lambda: certify({"a": ZEROS, "b": ZEROS}, shares=3), "shares map names"),
         (lambda: pg.Stratified(sizes={"a": 1}, weights=[1]), "weights map strata"),
         (lambda: pg.Stratified(sizes={"a": "x"}, weights={"a": 1}), "whole number"),

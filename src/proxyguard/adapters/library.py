@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 import numpy as np
 
 from proxyguard.documents.registry import RegisteredProcedure
-from proxyguard.draw.catalog import find_pipeline, load_callable, origin
+from proxyguard.draw.catalog import LEARNERS, find_pipeline, load_callable, origin
 from proxyguard.draw.protocol import Fitted, Seed, features, outcomes, predict, temper
 from proxyguard.errors import DrawError
 from proxyguard.exact.rounding import Array
@@ -167,6 +167,7 @@ class Library:
         x = features(table, self._features)
         fitted = []
         for name in sorted(self._declared.library):
+            check_takes(name, x, self._features, self._outcome)
             try:
                 estimator = (
                     makers[name](seed)
@@ -243,8 +244,47 @@ def _why(error: Exception, x: Inputs) -> str:
     reason = " ".join(str(error).split())
     # Features are an array where all of them are numbers.
     plain = isinstance(x, np.ndarray) and bool(np.isfinite(x).all())
-    takes = '; library = ["default"] takes any table'
-    return reason if plain else reason + takes
+    return reason if plain else f"{reason}; {ANY}"
+
+
+ANY = 'write library = ["default"], which takes any table'
+"""What to write where a learner cannot be fitted."""
+
+
+def check_takes(name: str, x: Inputs, columns: Sequence[str], outcome: Outcome) -> None:
+    """Refuse what a learner of ours does not take, by column; of others nothing is known.
+
+    Raises
+    ------
+    DrawError
+        It says the column and what to write instead.
+    """
+    takes = LEARNERS.get(name)
+    if takes is None:
+        return
+    if outcome.kind not in takes.outcomes:
+        kinds = {"regression": "a number", "multiclass": "one of several classes"}
+        raise DrawError(
+            f"the learner {name!r} does not predict {kinds[outcome.kind]}, which "
+            f"{outcome.column!r} is; {ANY}"
+        )
+    for k, column in enumerate(columns):
+        values = x[:, k] if isinstance(x, np.ndarray) else x.iloc[:, k].to_numpy()
+        text = values.dtype.kind not in "fiub"
+        if text and not takes.text:
+            remedy = f"exclude it, or {ANY}"
+            what = "text"
+        elif not text and not takes.numbers:
+            remedy, what = f'say [columns] kind = "category", or {ANY}', "numbers"
+        elif not text and not takes.missing and bool(np.isnan(values).any()):
+            remedy, what = f"mend it, or {ANY}", "missing values"
+        elif not text and not takes.infinite and bool(np.isinf(values).any()):
+            remedy, what = f"mend it, or {ANY}", "infinite values"
+        else:
+            continue
+        raise DrawError(
+            f"column {column!r} has {what}, which the learner {name!r} does not take; {remedy}"
+        )
 
 
 def best_threshold(y: Array, p: Array, weight: float, count: int) -> tuple[float, float]:

@@ -299,7 +299,9 @@ class _Checker:
         target, data, result = member.target, self.workplace.data, self.result
         with self._noting():
             if target.losses is not None:
-                given = read_loss_file(data.find(target.losses), target.design_column)
+                given = read_loss_file(
+                    data.find(target.losses), target.design_column, member.loss_names
+                )
                 _, n, means = given.values.shape
             else:
                 division = divide(member, data)

@@ -402,7 +402,7 @@ def _seal_losses(
 ) -> SealedTarget:
     """Seal an array of losses that was computed elsewhere, within their declared bounds."""
     target = member.target
-    given = read_loss_file(data.find(str(target.losses)), target.design_column)
+    given = read_loss_file(data.find(str(target.losses)), target.design_column, member.loss_names)
     check_bounds(given, member.requirement)
     n_releases, n, n_requirements = given.values.shape
     order = _random_order(n)

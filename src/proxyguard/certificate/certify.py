@@ -76,7 +76,10 @@ def certify(
     losses
         Releases x records x requirements: an array, a `LossArray`, a `LossStream` of
         chunks, or `Moments`; or a mapping of mechanism names to those, all scored on the
-        same target records.
+        same target records. An array of two axes is releases x records of one requirement.
+        A DataFrame (pandas, polars, Arrow) with the columns ``release`` and ``record`` has one
+        column for each requirement; any other has a row a record and a column a release. A path
+        is a file of one of these.
     requirements
         One `Requirement` for each slice of the last axis.
     design
@@ -133,7 +136,7 @@ def certify(
     arrays = {}
     for name, one in family.items():
         with naming(name, family=isinstance(losses, Mapping)):
-            arrays[name] = as_losses(one, records)
+            arrays[name] = as_losses(one, records, [r.name for r in requirements])
             check_records(arrays[name], design)
     # One target for all: the claim is about the registered target, and there is one of it.
     _check_batches(arrays, claim)

@@ -281,7 +281,8 @@ def certify_releases(
     losses, readings = {}, {}
     for name, member in members.items():
         with naming(name):
-            losses[name] = as_losses(member.losses, member.records)
+            names = [r.name for r in as_requirements(member.requirements)]
+            losses[name] = as_losses(member.losses, member.records, names)
             check_records(losses[name], as_design(member.design))
     # Stakes aim at Holm's first level over the whole family, so that is counted first.
     n_releases = sum(read.shape[0] for read in losses.values())

@@ -294,8 +294,8 @@ def _law(
     if losses is not None:
         from proxyguard.losses.measure import read_loss_file
 
-        read = read_loss_file(losses, None)
         names = [r.name for r in requirements]
+        read = read_loss_file(losses, None, names)
         if set(read.requirements) != set(names):
             raise typer.BadParameter(f"the losses are about {list(read.requirements)}, not {names}")
         order = [read.requirements.index(name) for name in names]

@@ -253,11 +253,35 @@ PROCEDURES = {
     "count_nb": "proxyguard.adapters.text:count_nb",
 }
 
-TAKE_INFINITE = frozenset({"default"})
+
+class Takes(NamedTuple):
+    """What a learner of ours takes; `Library` refuses the rest by column, before it is fitted."""
+
+    outcomes: tuple[str, ...]
+    numbers: bool = True
+    text: bool = False
+    missing: bool = False  # numbers, even if none was missing in training
+    infinite: bool = False
+
+
+_TWO, _CLASSES = ("binary",), ("binary", "multiclass")
+LEARNERS = {
+    "default": Takes((*_CLASSES, "regression"), text=True, missing=True, infinite=True),
+    "logistic": Takes(_CLASSES, missing=True),
+    "forest": Takes(_CLASSES, missing=True),
+    "boosting": Takes(_CLASSES, missing=True),
+    "fixed_logistic": Takes(_TWO),
+    "onehot_logistic": Takes(_TWO, text=True),
+    "balanced_logistic": Takes(_CLASSES, text=True, missing=True),
+    "balanced_boosting": Takes(_CLASSES, text=True, missing=True),
+    "fast_logistic": Takes(_TWO),
+    "fast_onehot_logistic": Takes(_TWO, numbers=False, text=True),
+    "count_nb": Takes(_CLASSES, numbers=False, text=True),
+}
+"""What each of our procedures takes; `docs/learners.md` says the same, with how long they take."""
+TAKE_INFINITE = frozenset(name for name, takes in LEARNERS.items() if takes.infinite)
 """Procedures of ours that take numbers of any size."""
-FILL_MISSING = TAKE_INFINITE | {
-    "logistic", "forest", "boosting", "balanced_logistic", "balanced_boosting"
-}  # fmt: skip
+FILL_MISSING = frozenset(name for name, takes in LEARNERS.items() if takes.missing)
 """Procedures of ours that live with missing numbers, even if none was missing in training."""
 
 _NAMED_CODE = ContextVar("whether code that a declaration names may be run", default=True)

@@ -30,7 +30,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import IO, TYPE_CHECKING, Literal, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -91,7 +91,13 @@ from proxyguard.draw.sources import (
 )
 from proxyguard.errors import DrawError
 from proxyguard.models.stored import model_bytes
-from proxyguard.tables.files import content_digest, read_table_bytes, table_bytes
+from proxyguard.tables.files import (
+    as_frame,
+    content_digest,
+    is_table,
+    read_table_bytes,
+    table_bytes,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -443,9 +449,10 @@ class Worker:
             raise table
         if table is _ALONE:
             table = (self._generator if self._source is None else self._tossed(seed)).draw(seed)
-        if not hasattr(table, "columns"):
+        if not is_table(table):
             raise DrawError(
-                f"a draw returns a table, a pandas.DataFrame, and gave a {type(table).__name__}"
+                "a draw returns a table, such as a pandas.DataFrame, and gave a "
+                f"{type(table).__name__}"
             )
         if not seed.used and not self._may_ignore_seed:
             raise DrawError(
@@ -471,7 +478,7 @@ class Worker:
             members=named.hex() or None,
             computed=dict(seed.facts),
         )
-        return made, self._schema.sent(cast("pd.DataFrame", table))
+        return made, self._schema.sent(as_frame(table, "the release"))
 
     def _tossed(self, seed: Seed) -> Generator:
         """Return the generator made anew, and prepared on the rows of this draw's coins alone.

@@ -5,8 +5,7 @@ prediction losses); a relative requirement subtracts the source's values from th
 (Eq. (1)), which lie in ``[low - high, high - low]``. A prediction that leaves its own domain is
 refused here, so that no loss can leave its bounds. A `Measure` is one requirement with its loss
 or its query: `measure_loss` and `measure_query` make it from what was declared and resolved.
-Losses that were computed elsewhere, in any language, are read by `read_loss_file`: npz, or Parquet
-in long form.
+Losses that were computed elsewhere, in any language, are read by `read_loss_file`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
 from math import log
 from pathlib import Path
 
@@ -25,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from proxyguard.draw.catalog import load_callable
 from proxyguard.errors import LossMismatch, RegistryError, TableError
 from proxyguard.exact.rounding import Array
+from proxyguard.losses.given import NamedLosses, from_frame, load_arrays, loss_file
 from proxyguard.losses.query import BoundedQuery, CodedRecords
 from proxyguard.registry.design import Design, Iid
 from proxyguard.registry.exposure import (
@@ -589,29 +588,81 @@ class GivenLosses:
     """Strata, clusters or weights, one a record."""
 
 
-def read_loss_file(path: Path, design_column: str | None) -> GivenLosses:
-    """Read a loss array.
+def read_loss_file(path: Path, design_column: str | None, names: Sequence[str]) -> GivenLosses:
+    """Read a loss array, in one of the forms of `losses.given`.
 
-    An npz file has ``losses`` (releases x records x requirements), ``releases`` and
-    ``requirements`` (their names), and a column for strata, clusters or weights where the
-    design has them. A Parquet file has one row for each release and record, with the columns
-    ``release`` and ``record``, and one column for each requirement.
+    Strata, clusters or weights stand in an array or a column of their own, where the design has
+    them; an npy file has no place for them.
 
     Parameters
     ----------
     path
-        The file; a name that does not end in ``.npz`` is read as a table.
+        The file: ``.npy``, ``.npz``, or a table.
     design_column
         The column of strata, clusters or weights, where the design has one.
+    names
+        The declared requirements, by whose names the columns of a long table are found.
 
     Raises
     ------
     TableError
         The file has not these arrays or columns, or not one row for each release and record.
     """
+    try:
+        if path.suffix in (".npy", ".npz"):
+            named, labels = _from_arrays(path, design_column, names)
+        else:
+            named, labels = _from_table(path, design_column, names)
+    except LossMismatch as error:
+        raise TableError(str(error)) from None
+    n_releases, n_records, n_requirements = named.values.shape
+    known = named.requirements or tuple(names)
+    if len(known) != n_requirements or len(named.releases or ()) not in (0, n_releases):
+        raise TableError(
+            f"{path.name}: losses have shape {named.values.shape}, named are "
+            f"{len(named.releases or ())} releases and {len(known)} requirements"
+        )
+    if labels is not None and len(labels) != n_records:
+        raise TableError(
+            f"{path.name}: {design_column!r} has {len(labels)} labels for {n_records} records"
+        )
+    releases = named.releases or tuple(map(str, range(n_releases)))
+    return GivenLosses(np.asarray(named.values, dtype=np.float64), releases, known, labels)
+
+
+def _from_arrays(
+    path: Path, design_column: str | None, names: Sequence[str]
+) -> tuple[NamedLosses, list[str] | None]:
+    arrays = load_arrays(path)
     if path.suffix == ".npz":
-        return _from_npz(path, design_column)
-    return _from_parquet(path, design_column)
+        needed = ["losses", "releases", "requirements", *([design_column] if design_column else [])]
+        missing = [name for name in needed if name not in arrays]
+        if missing:
+            raise TableError(f"{path.name} lacks the arrays {missing}; it has {sorted(arrays)}")
+    elif design_column is not None:
+        raise TableError(
+            f"{path.name} holds the losses alone, and the design needs {design_column!r} of every "
+            "record; write an npz file with both"
+        )
+    labels = None
+    if design_column is not None:
+        labels = [as_text(label) for label in arrays[design_column].ravel().tolist()]
+    return loss_file(path, names), labels
+
+
+def _from_table(
+    path: Path, design_column: str | None, names: Sequence[str]
+) -> tuple[NamedLosses, list[str] | None]:
+    frame = read_table(path, TableReading())
+    if design_column is None:
+        return from_frame(frame, names, path.name), None
+    if design_column not in frame.columns:
+        raise TableError(f"{path.name} lacks the column {design_column!r} of the design")
+    labels = frame.pop(design_column).map(as_text)
+    if "record" in frame.columns:
+        # As the first release has them: strata and clusters belong to the records.
+        labels = labels[~frame["record"].map(as_text).duplicated()]
+    return from_frame(frame, names, path.name), labels.tolist()
 
 
 def given_bounds(part: RequirementPart) -> tuple[float, float]:
@@ -636,68 +687,3 @@ def check_bounds(given: GivenLosses, requirements: Sequence[RequirementPart]) ->
                 f"{declared.name}: release {given.releases[r]}, record {i} has {column[r, i]}, "
                 f"declared bounds [{low:g}, {high:g}]"
             )
-
-
-def _from_npz(path: Path, design_column: str | None) -> GivenLosses:
-    try:
-        with np.load(path, allow_pickle=False) as content:  # a pickle would run code
-            arrays = {name: content[name] for name in content.files}
-    except (OSError, ValueError, EOFError) as error:
-        raise TableError(f"{path.name} is no npz file without objects: {error}") from error
-    needed = ["losses", "releases", "requirements", *([design_column] if design_column else [])]
-    missing = [name for name in needed if name not in arrays]
-    if missing:
-        raise TableError(f"{path.name} lacks the arrays {missing}; it has {sorted(arrays)}")
-    losses, releases, requirements, *labelled = (arrays[name] for name in needed)
-    values = np.asarray(losses, dtype=np.float64)
-    named = (releases.size, requirements.size)
-    if values.ndim != 3 or (values.shape[0], values.shape[2]) != named:
-        raise TableError(
-            f"{path.name}: losses have shape {values.shape}, named are {named[0]} releases "
-            f"and {named[1]} requirements"
-        )
-    labels = None
-    if labelled:
-        labels = [as_text(label) for label in labelled[0].tolist()]
-        if len(labels) != values.shape[1]:
-            raise TableError(
-                f"{path.name}: {design_column!r} has {len(labels)} labels for {values.shape[1]} "
-                "records"
-            )
-    return GivenLosses(
-        values, tuple(map(str, releases.tolist())), tuple(map(str, requirements.tolist())), labels
-    )
-
-
-def _from_parquet(path: Path, design_column: str | None) -> GivenLosses:
-    frame = read_table(path, TableReading())
-    keys = ["release", "record"]
-    extra = [design_column] if design_column else []
-    missing = [name for name in (*keys, *extra) if name not in frame.columns]
-    if missing:
-        raise TableError(f"{path.name} lacks the columns {missing}; it has {list(frame.columns)}")
-    requirements = [name for name in frame.columns if name not in (*keys, *extra)]
-    for key in keys:
-        frame[key] = frame[key].map(as_text)
-    releases, records = (list(dict.fromkeys(frame[key])) for key in keys)
-    if len(frame) != len(releases) * len(records):
-        raise TableError(
-            f"{path.name} has {len(frame)} rows, expected one for each of {len(releases)} releases "
-            f"and {len(records)} records"
-        )
-    # As many rows as there are pairs, and no pair twice: then none is missing.
-    ordered = frame.set_index(keys)
-    if not ordered.index.is_unique:
-        raise TableError(f"{path.name} has two rows for one release and record")
-    whole = ordered.reindex(list(product(releases, records)))
-    values = whole[requirements].to_numpy(dtype=np.float64)
-    labels = None
-    if design_column is not None:
-        # As the first release has them: strata and clusters belong to the records.
-        labels = [as_text(label) for label in whole[design_column].to_numpy()[: len(records)]]
-    return GivenLosses(
-        values.reshape(len(releases), len(records), len(requirements)),
-        tuple(releases),
-        tuple(map(str, requirements)),
-        labels,
-    )

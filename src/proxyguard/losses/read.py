@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.errors import LossMismatch, LossOutOfBounds, UnsupportedDesign
 from proxyguard.exact.rounding import Array
+from proxyguard.extras import need
 from proxyguard.losses.cell import (
     Cell,
     Clusters,
@@ -63,7 +65,8 @@ class LossArray:
     Parameters
     ----------
     values
-        The losses, with three axes: releases, records, requirements.
+        The losses, with three axes: releases, records, requirements; or with two, releases
+        and records, of one requirement.
     records
         What is known of the records, in the order of the second axis.
     releases
@@ -86,10 +89,12 @@ class LossArray:
 
     def __post_init__(self) -> None:
         values = as_array(self.values)
+        if values.ndim == 2:
+            values = values[:, :, None]
         if values.ndim != 3 or values.shape[0] < 1:
             raise LossMismatch(
-                "losses must be an array of releases x records x requirements (for one "
-                f"requirement, a last axis of length 1), got shape {values.shape}"
+                "losses must be an array of shape (releases, records, requirements), or "
+                f"(releases, records) of one requirement; found is {values.shape}"
             )
         if values.dtype.kind not in "fiub":
             raise LossMismatch(f"losses must be real numbers, got dtype {values.dtype}")
@@ -309,13 +314,45 @@ def _share_nothing(batches: Sequence[LossArray], column: str, noun: str) -> None
 Losses = LossArray | LossStream | LossBatches | Moments
 
 
-def as_losses(losses: ArrayLike | Losses, records: Records | None = None) -> Losses:
-    """Return losses as one of the four types; ``records`` describe a plain array."""
+def as_losses(
+    losses: ArrayLike | Losses, records: Records | None = None, names: Sequence[str] = ()
+) -> Losses:
+    """Return losses as one of the four types.
+
+    Parameters
+    ----------
+    losses
+        One of them; or an array, a DataFrame or a file, in the forms of `losses.given`.
+    records
+        What is known of the records, where the losses do not bring it.
+    names
+        The requirements, in the order of the last axis.
+    """
     if isinstance(losses, LossArray | LossStream | LossBatches | Moments):
         if records is not None:
             raise LossMismatch("give the records with the losses or beside them, not both")
         return losses
-    return LossArray(as_array(losses), Records() if records is None else records)
+    if isinstance(losses, str | PathLike) or _is_table(losses):
+        # Here and not above: arrays need neither pandas nor Arrow.
+        need("losses as a DataFrame or a file")
+        from proxyguard.losses.given import loose_losses
+
+        given = loose_losses(losses, names)
+        if records is None:
+            records = Records(ids=given.records)
+        return LossArray(given.values, records, given.releases)
+    values = as_array(losses)
+    if values.ndim == 2 and len(names) > 1:
+        raise LossMismatch(
+            f"losses have shape {values.shape}, which is releases x records of one requirement; "
+            f"expected for {len(names)} is (releases, records, {len(names)})"
+        )
+    return LossArray(values, Records() if records is None else records)
+
+
+def _is_table(losses: object) -> bool:
+    """Return whether losses are a DataFrame of whatever library, or a table of Arrow."""
+    return hasattr(losses, "iloc") or hasattr(losses, "__arrow_c_stream__")
 
 
 def as_array(values: object) -> AnyArray:
@@ -324,6 +361,11 @@ def as_array(values: object) -> AnyArray:
         raise LossMismatch(
             "losses are a masked array, whose mask would be lost: a record that failed has the "
             "loss at its upper bound, one that does not count belongs outside a subgroup"
+        )
+    if _is_table(values) and hasattr(values, "columns"):
+        raise LossMismatch(
+            "losses in a DataFrame have names, which an array would lose: give it to certify as it "
+            "is, or an array of releases x records x requirements"
         )
     try:
         return np.asarray(values)

@@ -156,6 +156,11 @@ class Member(DeclarationPart):
                 )
 
     @property
+    def loss_names(self) -> tuple[str, ...]:
+        """The names of the requirements, in the order of the last axis of given losses."""
+        return tuple(requirement.name for requirement in self.requirement)
+
+    @property
     def excluded(self) -> tuple[str, ...]:
         """The columns that are excluded, wherever that is said."""
         parts = self.columns.items()

@@ -37,6 +37,7 @@ from proxyguard.registry.numbers import canonical_value
 from proxyguard.registry.target import DeclaredColumns, TableReading
 from proxyguard.seal.storage import open_plain, read_whole
 from proxyguard.tables.columns import NUMBERS, as_text, as_texts, doubles_in, is_number, typed
+from proxyguard.tables.ipc import SUFFIXES, ipc_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +67,8 @@ class RawTable:
     Parameters
     ----------
     path
-        The file: ``.parquet``, or text, which ``.gz`` may compress.
+        The file: ``.parquet``; ``.arrow``, ``.ipc`` or ``.feather``; or text, which ``.gz`` may
+        compress.
     reading
         Separator, header and missing values of a text table, as declared.
     content
@@ -86,8 +88,9 @@ class RawTable:
         self._lines: list[bytes] = []
         self._header: list[str] = []
         content = read_file(path) if content is None else content
-        if path.suffix == ".parquet":
-            self._arrow = _arrow(content, path.name)
+        if path.suffix == ".parquet" or path.suffix in SUFFIXES:
+            read = _arrow if path.suffix == ".parquet" else _ipc
+            self._arrow = read(content, path.name)
             self._header = list(self._arrow.column_names)
         else:
             self._read_lines(_text_of(content, path))
@@ -263,6 +266,20 @@ def _arrow(content: bytes, name: str) -> pa.Table:
         raise TableError(f"{name} is no whole Parquet file: {error}") from error
 
 
+def _ipc(content: bytes, name: str) -> pa.Table:
+    """Return a table of Arrow's own format, of the sizes and types that a table here may have."""
+    table = ipc_table(content, name, most=TEXT)
+    _check_cells(table.num_rows, max(1, table.num_columns), name)
+    nested = [entry.name for entry in table.schema if pa.types.is_nested(entry.type)]
+    if nested:
+        raise TableError(f"{name}: column {nested[0]!r} holds lists or tables, and no values")
+    try:
+        table.validate(full=True)  # offsets and codes are written by whoever made the file
+    except pa.ArrowException as error:
+        raise TableError(f"{name} is no whole Arrow or Feather file: {error}") from error
+    return table
+
+
 def _check_cells(rows: int, width: int, name: str) -> None:
     """Refuse a table of more columns or cells than a table here has, before any is made."""
     for count, noun, most in ((width, "columns", COLUMNS), (rows * width, "cells", CELLS)):
@@ -333,6 +350,42 @@ def _parse(
         for name in frame.columns:
             frame[name] = frame[name].map(str.strip).astype(object)
     return frame
+
+
+def is_table(table: object) -> bool:
+    """Return whether something is a DataFrame of pandas or polars, or a table of Arrow."""
+    return hasattr(table, "iloc") or hasattr(table, "__arrow_c_stream__")
+
+
+def as_frame(table: object, name: str = "the table") -> pd.DataFrame:
+    """Return a DataFrame of pandas as it is; of polars, or a table of Arrow, as one of pandas.
+
+    Parameters
+    ----------
+    table
+        The table; any that gives itself by Arrow's interchange, ``__arrow_c_stream__``.
+    name
+        What an error calls it.
+
+    Raises
+    ------
+    TableError
+        It is no table, or holds what no column may hold.
+    """
+    import pandas as pd
+
+    if isinstance(table, pd.DataFrame):
+        return table
+    if not hasattr(table, "__arrow_c_stream__"):
+        raise TableError(
+            f"{name} is a {type(table).__name__}; expected is a DataFrame of pandas or polars, or "
+            "a table of Arrow"
+        )
+    try:
+        given = pa.table(table)
+    except (pa.ArrowException, ValueError, TypeError) as error:  # a column alone is no table
+        raise TableError(f"{name} is no table of named columns: {error}") from error
+    return to_frame(given, name)
 
 
 def to_frame(table: pa.Table, name: str = "the table") -> pd.DataFrame:

@@ -19,6 +19,7 @@ import numpy as np
 from proxyguard.exact.rounding import Array
 from proxyguard.registry.target import ColumnPart, DeclaredColumns, TableReading
 from proxyguard.tables.columns import kinds_of, typed
+from proxyguard.tables.files import as_frame
 from proxyguard.tables.notation import ISO, KNOWN, Notation, readings
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class TableProfile:
 
 
 def profile_table(
-    frame: pd.DataFrame,
+    table: object,
     columns: DeclaredColumns | None = None,
     *,
     missing: Sequence[str] | None = None,
@@ -120,8 +121,8 @@ def profile_table(
 
     Parameters
     ----------
-    frame
-        The records, in whatever types.
+    table
+        A DataFrame of pandas or polars, or a table of Arrow, in whatever types.
     columns
         How columns are declared to be read.
     missing
@@ -140,6 +141,7 @@ def profile_table(
     ('category', '2 values')
     """
     gaps = TableReading().missing if missing is None else missing
+    frame = as_frame(table)
     kinds = kinds_of(frame, gaps, [], columns)
     return profile_of(typed(frame, kinds, gaps, columns), columns, roles=roles)
 
