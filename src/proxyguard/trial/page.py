@@ -59,13 +59,13 @@ def _views(trial: Trial) -> dict[str, object]:
     return {
         "trial": trial,
         "card": None if trial.decision is None else _card(trial, trial.decision),
-        "records": f"{trial.n_records:,} records judge: {trial.standing.value}."
+        "records": f"{trial.n_records:,} records judge, {trial.standing.value}."
         + (f" {trial.sure}." if trial.sure else ""),
         "pictures": [
             Markup(
                 to_svg(
                     release_picture(
-                        f"{requirement.name}, in{requirement.unit}" if requirement.unit
+                        f"{requirement.name} ({requirement.unit.strip()})" if requirement.unit
                         else requirement.name,
                         requirement.limit, requirement.releases, requirement.estimates,
                         requirement.lower or (requirement.upper and requirement.estimates),

@@ -45,7 +45,7 @@ class Standing(Enum):
     DRAWN_HERE = "set aside before anything was drawn"
     NOT_MADE_FROM = "not among the rows that the releases were made from"
     HELD_OUT = "held out from whoever made the releases"
-    UNKNOWN = "nobody said"
+    UNKNOWN = "which the releases may have seen"
 
     @property
     def unseen(self) -> bool:

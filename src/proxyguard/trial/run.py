@@ -313,6 +313,7 @@ def _by_name(generator: object) -> object:
 class _Origin:
     """How an audit that follows would name the table and the releases."""
 
+    title: str
     table: str
     separator: str
     folder: str
@@ -323,6 +324,7 @@ class _Origin:
         place = Path(releases) if isinstance(releases, str | Path) else None
         text = path is not None and path.suffix in (".csv", ".tsv", ".txt", ".gz")
         return cls(
+            title="your table" if path is None else path.name,
             table="table.parquet" if path is None else path.name,
             separator=separator_of(path) if path is not None and text else ",",
             folder="releases" if place is None or not place.is_dir() else place.resolve().name,
@@ -411,7 +413,7 @@ class _Trying:
             Opener(audit.place, audit.home, report=False).open()
             seen = SeenRecord.of(audit, names, len(rows.target))
         return Trial(
-            name=origin.table,
+            name=origin.title,
             standing=rows.standing,
             requirements=tuple(seen.requirement(d, interval=rows.standing.unseen) for d in demands),
             decisions=seen.decisions() if rows.standing.unseen else {},

@@ -21,7 +21,6 @@ from proxyguard.plan.question import Question
 from proxyguard.plan.recommend import recommend
 from proxyguard.registry.design import Design
 from proxyguard.registry.parts import ClaimPart
-from proxyguard.registry.test import ComponentTest
 from proxyguard.report.advice import (
     EFFORT,
     REPETITIONS,
@@ -213,9 +212,11 @@ class SeenRecord:
                 f"limits: were that the truth, no audit for more than "
                 f"{percent(claim.target)} could succeed, of whatever size."
             )
+        # The audit that follows, and no other: its tests, its mode, its sizes.
+        tests = tuple(dict.fromkeys(claim.tests(self.design, case.requirements)))
         question = Question(
             reliability_target=str(claim.target), n=self.n_records, releases=case.releases,
-            modes=("direct",), tests=(ComponentTest.BENTKUS,),  # the others take ten times as long
+            modes=(claim.mode,), tests=tests,
         )  # fmt: skip
         plan = recommend(
             law_of(case), question, seed=seed, repetitions=REPETITIONS, effort=EFFORT, compare=False
