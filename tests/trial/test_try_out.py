@@ -248,6 +248,11 @@ def test_a_table_as_a_hospital_has_it_is_read_as_it_is() -> None:
     columns = {column.name: column for column in trial.columns}
     assert set(columns) == set(messy(10, 1).columns)
     assert columns["dose"].missing.startswith("2")
+    assert columns["patient"].kind == "id-like"
+    assert columns["patient"].use == "left out"
+    assert 'exclude = ["patient"' in trial.declaration
+    assert columns["admitted"].kind == "date"
+    assert any("look like ids: patient" in note for note in trial.notes)
     assert any("country" in note for note in trial.notes)  # constant: no share is asked of it
 
 

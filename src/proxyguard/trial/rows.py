@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from proxyguard.errors import ProxyGuardError, RegistryError, TableError
@@ -23,13 +22,14 @@ from proxyguard.registry.target import TableReading
 from proxyguard.seal.fingerprint import expected_twins, fingerprints, identify
 from proxyguard.seal.storage import random_bytes
 from proxyguard.tables.columns import as_texts
-from proxyguard.tables.files import read_file, read_table, to_arrow, to_frame
+from proxyguard.tables.files import as_frame, read_file, read_table, to_arrow, to_frame
+from proxyguard.tables.ipc import SUFFIXES as IPC
 
 if TYPE_CHECKING:
     import pandas as pd
 
 TEXTS = (".csv", ".tsv", ".txt")
-SUFFIXES = (*TEXTS, *(f"{suffix}.gz" for suffix in TEXTS), ".parquet", ".feather", ".arrow")
+SUFFIXES = (*TEXTS, *(f"{suffix}.gz" for suffix in TEXTS), ".parquet", *IPC)
 """Endings of the files of a folder that are taken for releases."""
 MISSING = ("", "NA", "NaN", "nan", "N/A", "n/a", "NULL", "null", "None", "?")
 """Texts that stand for a missing value; the page says so."""
@@ -94,40 +94,20 @@ def read_source(source: object, what: str) -> pd.DataFrame:
     TableError
         It is none of these, cannot be read, or has no rows.
     """
-    import pandas as pd
-
     if isinstance(source, str | Path):
         frame = _read_path(Path(source))
-    elif isinstance(source, pd.DataFrame):
-        # As a file of it would be read: dates and truth values with gaps are text.
-        frame = to_frame(to_arrow(source), what)
-    elif hasattr(source, "__arrow_c_stream__"):
-        frame = to_frame(pa.table(source), what)
     else:
-        raise TableError(
-            f"{what}: expected a path, a frame of pandas or polars, or an Arrow table, got "
-            f"{type(source).__name__}"
-        )
+        # As a file of it would be read: dates, and truth values with gaps, are text.
+        frame = to_frame(to_arrow(as_frame(source, what)), what)
     if len(frame) == 0:
         raise TableError(f"{what} has no rows")
     return frame
 
 
 def _read_path(path: Path) -> pd.DataFrame:
-    if path.suffix in (".feather", ".arrow"):
-        return to_frame(_feather(path), path.name)
-    if path.suffix == ".parquet":
+    if path.suffix in (".parquet", *IPC):
         return read_table(path, TableReading())
     return read_table(path, TableReading(separator=separator_of(path)))
-
-
-def _feather(path: Path) -> pa.Table:
-    from pyarrow import feather
-
-    try:
-        return feather.read_table(pa.BufferReader(read_file(path)))
-    except (OSError, pa.ArrowException) as error:
-        raise TableError(f"{path.name} is no whole Arrow file: {error}") from error
 
 
 def named_sources(releases: object) -> dict[str, object]:

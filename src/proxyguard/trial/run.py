@@ -23,6 +23,7 @@ from proxyguard.registry.declaration import read_declaration
 from proxyguard.registry.numbers import MOST_DRAWS, callback, flag, listed, share, whole
 from proxyguard.tables.columns import kinds_of, typed
 from proxyguard.tables.files import content_digest, table_bytes
+from proxyguard.tables.profile import TableProfile, profile_of
 from proxyguard.trial.demands import (
     OUTCOME_KINDS,
     GuessedOutcome,
@@ -32,7 +33,6 @@ from proxyguard.trial.demands import (
     declaration_text,
     default_demands,
     guess_outcome,
-    number_words,
 )
 from proxyguard.trial.rows import (
     FEWEST,
@@ -360,6 +360,7 @@ class _Trying:
                 rows.development, self.outcome, kind=settings.kind, positive=settings.positive
             )
             self.notes.append(guessed.words)
+        self._leave_ids_out(guessed)
         if by_name is None:
             names = self._write_releases(guessed)
         else:
@@ -369,7 +370,7 @@ class _Trying:
         )
         shares = self._write_rows(guessed)
         columns = self._columns(guessed)
-        kinds = {column.name: column.kind for column in columns if column.name not in self.exclude}
+        kinds = self._kinds(guessed)
         demands, unasked = default_demands(
             rows.development,
             kinds,
@@ -419,7 +420,7 @@ class _Trying:
             decisions=seen.decisions() if rows.standing.unseen else {},
             decided=seen.sentences() if rows.standing.unseen else (),
             reliability=seen.reliability() if rows.standing.unseen else None,
-            columns=tuple(columns),
+            columns=columns,
             notes=(*self.notes, *seen.failures()),
             declaration=_later(trial, origin, len(rows.target)),
             power=seen.power(rows.standing, settings.seed),
@@ -427,16 +428,42 @@ class _Trying:
             sure=seen.sure if rows.standing.unseen else "",
         )
 
-    def _columns(self, outcome: GuessedOutcome | None) -> list[TrialColumn]:
-        """Return what every column is taken for, and what is done with it."""
+    def _kinds(self, outcome: GuessedOutcome | None) -> dict[str, str]:
+        """Return what every column holds that is not left out."""
+        text = [outcome.column] if outcome is not None and outcome.kind != "regression" else []
+        kinds = kinds_of(self.rows.development, MISSING, text)
+        return {name: kind for name, kind in kinds.items() if name not in self.exclude}
+
+    def _leave_ids_out(self, outcome: GuessedOutcome | None) -> None:
+        """Leave out what looks like an id; an audit would ask first, and a first look says so."""
+        ids = [
+            column.name
+            for column in self._profile(outcome).columns
+            if column.kind == "id-like" and column.name not in (self.outcome, *self.exclude)
+        ]
+        if ids:
+            self.exclude += ids
+            self.notes.append(
+                f"left out, because they look like ids: {', '.join(ids)}; the audit that follows "
+                "has them under exclude"
+            )
+
+    def _profile(self, outcome: GuessedOutcome | None) -> TableProfile:
         development = self.rows.development
         text = [outcome.column] if outcome is not None and outcome.kind != "regression" else []
-        kinds = kinds_of(development, MISSING, text)
-        read = typed(development, kinds, MISSING)
-        predicted = None if outcome is None else outcome.column
-        return [
-            _column(name, kind, read[name], predicted, self.exclude) for name, kind in kinds.items()
-        ]
+        read = typed(development, kinds_of(development, MISSING, text), MISSING)
+        roles = dict.fromkeys(self.exclude, "left out")
+        return profile_of(read, roles=roles | ({self.outcome: "predicted"} if self.outcome else {}))
+
+    def _columns(self, outcome: GuessedOutcome | None) -> tuple[TrialColumn, ...]:
+        """Return what every column is taken for, and what is done with it."""
+        return tuple(
+            TrialColumn(
+                name=column.name, kind=column.kind, missing=f"{column.missing:.1%}",
+                span=column.range_words, use=column.use,
+            )
+            for column in self._profile(outcome).columns
+        )  # fmt: skip
 
     def _write_rows(self, outcome: GuessedOutcome | None) -> tuple[str, str]:
         """Write the rows that judge and those that train; return the shares of an exposure.
@@ -567,26 +594,6 @@ def _clipped(frame: pd.DataFrame, outcome: GuessedOutcome | None) -> tuple[pd.Da
     numbers = pd.to_numeric(frame[outcome.column], errors="coerce")
     within = numbers.clip(outcome.low, outcome.high)
     return frame.assign(**{outcome.column: within}), int((within != numbers).sum())
-
-
-def _column(
-    name: str,
-    kind: str,
-    values: pd.Series[str | float],
-    outcome: str | None,
-    exclude: Sequence[str],
-) -> TrialColumn:
-    blank = values.isna() if kind == "number" else values.isin(list(MISSING))
-    there = values[~blank]
-    span = ""
-    if kind == "number" and len(there):
-        span = f"{number_words(float(there.min()))} to {number_words(float(there.max()))}"
-    elif kind == "text":
-        span = f"{there.nunique():,} different texts"
-    use = "left out" if name in exclude else "predicted" if name == outcome else "used"
-    return TrialColumn(
-        name=name, kind=kind, missing=f"{float(blank.mean()):.1%}", span=span, use=use
-    )
 
 
 def _some(frame: pd.DataFrame) -> str:
