@@ -45,7 +45,7 @@ class ShownAsPage(Shown):
     __slots__ = ()
 
     def to_html(self) -> str:
-        """Return the certificate as a page of its own, which asks for nothing from outside."""
+        """Return this as a page of its own, which asks for nothing from outside."""
         need("to_html()")
         from proxyguard.report.notebook import page_of
 

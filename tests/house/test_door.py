@@ -144,7 +144,8 @@ DOORS: dict[str, Door] = {
          "releases": [1.0], "joint": True, "origin": "x"},
         {"requirements": [*LIST, None, (), (LOSS, LOSS)], "losses": [*LIST, None, ([[2.0]],)],
          "records": [*LIST, None, ([0.5],), ([NAN],)], "releases": [*ARRAY, None, [2.0], [NAN]],
-         "joint": FLAG, "origin": [3, None, object()]},
+         "joint": FLAG, "origin": [3, None, object()],
+         "counting": [*LIST, ([False],), ([True, True],), ([0.5],)]},
     ),
     "LossArray": (pg.LossArray, {"values": ZEROS}, {
         "values": [*ARRAY, None], "records": [*OBJECT, None], "releases": [3, "abc", object(), []],
@@ -172,6 +173,7 @@ DOORS: dict[str, Door] = {
         "reliability_target": [*LEVEL, None], "alpha": [*LEVEL, None],
         "mechanisms": [*SIZE, None, 10**400], "n": SIZE, "releases": SIZE, "most_records": SIZE,
         "most_releases": SIZE, "record_cost": [*COST, None], "release_cost": [*COST, None],
+        "screening_cost": [*COST, None], "labelled": [*COST, None, 1.5],
         "budget": COST, "power": LEVEL, "design": OBJECT,
         "modes": ["direct", 3, ("x",), (), None, ("direct", "direct"), ("releases",),
                   ("collective",)],
@@ -229,7 +231,8 @@ DOORS: dict[str, Door] = {
          "margins": [*LISTS_OF_NUMBERS, None, [], [0.0], [-0.1], [0.1, 0.1]],
          "deviations": [3, "x", [object()], ["x"], [NAN], [-1.0], [9.0], []],
          "reliability": [NAN, INF, -0.1, 1.1, "x", True, None, [], *STRANGE],
-         "spread": [*COST, 1, None], "excess": [*COST, None, 9]},
+         "spread": [*COST, 1, None], "excess": [*COST, None, 9],
+         "shares": [*LISTS_OF_NUMBERS, [], [0.0], [1.5], [0.5, 0.5]]},
     ),
     "certify": (pg.certify, {"losses": ZEROS, "requirements": RULES, "reliability_target": 0.8}, {
         "losses": [*ARRAY, None, {"": ZEROS}, {1: ZEROS}, {}], "requirements": [*LIST, None],
@@ -246,6 +249,7 @@ DOORS: dict[str, Door] = {
         "losses": [*ARRAY, None, ZEROS[0], ZEROS + 2, ZEROS + NAN],
         "requirements": [*LIST, None, [], [LOSS, LOSS]],
         "reliability": [NAN, INF, -0.1, 1.1, "x", True, [], *STRANGE],
+        "counting": [*ARRAY, [[0.5]], [[True]], ZEROS[0] > 0],
     }),
     "recommend": (recommended, {"law": LAW, "question": QUESTION}, {
         "law": [*OBJECT, None], "question": [*OBJECT, None], "seed": [*SEED, None],

@@ -180,3 +180,10 @@ def test_ci_installs_these_versions_and_a_user_does_not() -> None:
     makefile = (ROOT / "Makefile").read_text()
     assert "\nCONSTRAINTS ?=\n" in makefile
     assert makefile.count("$(addprefix -c ,$(CONSTRAINTS))") == 2  # with uv and with pip
+
+
+def test_the_wheel_carries_what_pages_are_made_of(wheel: zipfile.ZipFile) -> None:
+    templates = ROOT / "src" / "proxyguard" / "report" / "templates"
+    ours = {f"proxyguard/report/templates/{path.name}" for path in templates.iterdir()}
+    assert "proxyguard/report/templates/bounds.js" in ours
+    assert ours <= set(wheel.namelist())

@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.audit.development import (
     MemberDevelopment,
+    ValidationPart,
     Workplace,
     develop,
     load_fitted,
@@ -22,7 +24,7 @@ from proxyguard.audit.development import (
 )
 from proxyguard.audit.register import privacy_key
 from proxyguard.audit.rules import measures_of, planned_records, resolve_limits, resolve_roles
-from proxyguard.errors import RegistryError, StageError, UnsupportedDesign
+from proxyguard.errors import RegistryError, StageError
 from proxyguard.losses.measure import Measure
 from proxyguard.modes.planning import AuditPlan, planned
 from proxyguard.plan.law import Law, cautious, pilot_law
@@ -96,8 +98,6 @@ def pilot_laws(
         The target is not sealed, so that there is no development part.
     RegistryError
         The declaration is about releases, has no procedure, or has these seeds itself.
-    UnsupportedDesign
-        A requirement is about a subgroup.
     """
     declaration = workplace.folder.declaration()
     ledger = workplace.folder.journal().ledger
@@ -125,17 +125,33 @@ def pilot_laws(
     pilots = [_pilot(m, roles, declaration, draws, first_seed) for m in member.mechanism]
     losses = pilot_losses(development, pilots, measures, source)
     requirements = [m.requirement for m in measures]
+    validation = ValidationPart.of(development)
+    assert validation is not None  # pilots were just judged on it
+    counting = np.stack([validation.counting(m) for m in measures], axis=1)
     laws = {}
     # In the order of seeds: the order in which draws came back is no part of a law.
     for name, by_seed in losses.items():
         releases = [
-            np.stack([by_name[r.name] for r in requirements], axis=1)
+            _of_every_record(by_name, requirements, counting)
             for _, by_name in sorted(by_seed.items())
         ]
-        law = pilot_law(np.stack(releases), requirements, reliability=reliability)
+        law = pilot_law(
+            np.stack(releases), requirements, reliability=reliability, counting=counting
+        )
         # Twenty valid pilots of twenty do not make every release valid: the plan is then larger.
         laws[name] = law if reliability is not None else cautious(law)
     return laws
+
+
+def _of_every_record(
+    losses: Mapping[str, NDArray[np.float64]], requirements: Sequence[Requirement],
+    counting: NDArray[np.bool_],
+) -> NDArray[np.float64]:  # fmt: skip
+    """Return losses of all records, (n, J); those that do not count have the least there is."""
+    filled = np.tile([r.low for r in requirements], (len(counting), 1))
+    for j, requirement in enumerate(requirements):
+        filled[counting[:, j], j] = losses[requirement.name]
+    return filled
 
 
 def privacy_notes(workplace: Workplace) -> dict[str, list[str]]:
@@ -199,11 +215,6 @@ def _check_plannable(measures: Sequence[Measure]) -> None:
         )
     if any(m.loss is None for m in measures):
         raise RegistryError("pilots judge losses, not queries; plan from assumed margins instead")
-    if any(m.requirement.group is not None for m in measures):
-        raise UnsupportedDesign(
-            "a plan models requirements over all records; plan subgroups from assumed margins "
-            "with the subgroup's own number of records"
-        )
 
 
 def _pilot(
@@ -250,6 +261,7 @@ class OpenChoices(TypedDict, total=False):
     most_releases: int
     record_cost: float
     release_cost: float
+    screening_cost: float
     budget: float
     power: float
     design: Design

@@ -30,8 +30,8 @@ def plan(
         help="An audit folder, for its pilots.", metavar="DIR")] = None,
     require: Annotated[list[str] | None, typer.Option(
         "--require",
-        help="A requirement: name=N,limit=L[,margin=M][,sd=S][,low=0][,high=1][,two-valued]; "
-        "repeatable.")] = None,
+        help="A requirement: name=N,limit=L[,margin=M][,sd=S][,low=0][,high=1][,two-valued]"
+        "[,share=S], S the part of the records that count, of a subgroup; repeatable.")] = None,
     losses: Annotated[Path | None, typer.Option(
         "--losses", help="Pilot losses, npz or Parquet.", exists=True, dir_okay=False)] = None,
     pilot_draws: Annotated[int, typer.Option("--pilot-draws", min=1)] = 20,
@@ -51,6 +51,9 @@ def plan(
     most_releases: Annotated[int | None, typer.Option("--most-releases", min=1)] = None,
     record_cost: Annotated[float, typer.Option("--record-cost", min=0)] = 1.0,
     release_cost: Annotated[float, typer.Option("--release-cost", min=0)] = 1.0,
+    screening_cost: Annotated[float, typer.Option(
+        "--screening-cost", min=0,
+        help="Of seeing whether a record is of a subgroup, for every record.")] = 0.0,
     budget: Annotated[float | None, typer.Option("--budget", min=0)] = None,
     power: Annotated[float | None, typer.Option(
         "--power", help="Find the cheapest plan that reaches it.")] = None,
@@ -61,6 +64,8 @@ def plan(
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
     picture: Annotated[Path | None, typer.Option(
         "--picture", help="Draw power over n and R into this PNG.")] = None,
+    page: Annotated[Path | None, typer.Option(
+        "--page", help="Write a page with sliders here, to be opened in a browser.")] = None,
     toml: Annotated[Path | None, typer.Option(
         "--toml", help="Write the [claim] and [plan] blocks here.")] = None,
     home: show.HomeFolder = None,
@@ -74,6 +79,7 @@ def plan(
         "n": records, "releases": releases, "most_records": most_records,
         "most_releases": most_releases, "budget": budget, "power": power, "digits": digits,
         "record_cost": record_cost, "release_cost": release_cost,
+        "screening_cost": screening_cost,
     }  # fmt: skip
     # What was not typed is left to the declaration, or to the default of a question.
     choices = cast(
@@ -93,6 +99,8 @@ def plan(
         else:
             laws = {"plan": _law(require, losses, reliability, spread, excess)}
             question = _question(choices)
+        if page is not None and any(law.counting is not None for law in laws.values()):
+            raise typer.BadParameter("--page has no subgroups: leave it out, or their requirements")
         # Of several mechanisms some may be past hope; one alone is planned for whatever it is.
         poor = {
             name: law for name, law in laws.items()
@@ -105,9 +113,11 @@ def plan(
         }
         if picture is not None:
             _draw(list(plans.values()), picture, seed, progress)
-    if toml is not None:
-        for index, made in enumerate(plans.values()):
+    for index, made in enumerate(plans.values()):
+        if toml is not None:
             _numbered(toml, index).write_text(made.to_toml(), encoding="utf-8")
+        if page is not None:
+            _numbered(page, index).write_text(made.to_html(), encoding="utf-8")
     lines = [
         *(line for name, made in plans.items()
           for line in _plan_lines(made, name if len(laws) > 1 else "")),
@@ -207,6 +217,8 @@ class Required:
         The bounds of the loss.
     two_valued
         Empty where the loss has two values alone, None where nothing is known.
+    share
+        The share of the records that count, for a requirement about a subgroup.
     """
 
     name: str = ""
@@ -216,6 +228,7 @@ class Required:
     low: str = "0"
     high: str = "1"
     two_valued: str | None = None
+    share: str | None = None
 
     @classmethod
     def read(cls, text: str) -> Required:
@@ -260,6 +273,7 @@ class Required:
             high=_number(self.high, "high"),
             limit=_number(self.limit, "limit"),
             two_valued=self.two_valued is not None,
+            group=None if self.share is None else f"the subgroup of {self.name}",
         )
 
 
@@ -313,6 +327,7 @@ def _law(
         reliability=reliability,
         spread=spread,
         excess=excess,
+        shares=[1.0 if asked.share is None else _number(asked.share, "share") for asked in typed],
     )
 
 

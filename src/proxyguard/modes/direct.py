@@ -407,6 +407,8 @@ class Direct(ScoredViolations, Planned):
                 slack_ceiling(r, plan.design, plan.n, bound=self.bound, counted=counted)
                 for r in requirements
             )
+        if any(r.group is not None for r in requirements):
+            return float(levels.threshold)  # a subgroup's size is random, and so is its count's
         sizes = [plan.n] * len(requirements)
         return threshold_ceiling(
             float(levels.threshold), requirements, plan.tests(requirements), sizes

@@ -52,6 +52,9 @@ class Law:
         requirements are independent of each other.
     origin
         Where the law is from, in words.
+    counting
+        For each requirement which kinds of record count for it, those of its subgroup; None where
+        all records count for all.
 
     Raises
     ------
@@ -75,6 +78,7 @@ class Law:
     releases: Array  # (A,)
     joint: bool
     origin: str
+    counting: tuple[NDArray[np.bool_], ...] | None = None  # J arrays, (m_j,)
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -108,22 +112,56 @@ class Law:
                 raise RegistryError("chances of records must be nonnegative and sum to 1")
         if self.joint and len({chance.size for chance in self.records}) > 1:
             raise RegistryError("a joint law has one kind of record for all requirements")
+        if self.counting is not None:
+            masks = tuple(_truths(mask) for mask in listed(self.counting, "counting"))
+            put("counting", masks)
+            if [mask.shape for mask in masks] != [chance.shape for chance in self.records]:
+                raise RegistryError("counting says of each kind of record whether it counts")
+            for requirement, share in zip(self.requirements, self.shares, strict=True):
+                if not share > 0.0:
+                    raise RegistryError(f"{requirement.name}: no record of the law counts for it")
         if not np.all(self.releases >= 0.0) or not self.releases.sum() <= 1.0 + 1e-9:
             raise RegistryError("chances of releases must be nonnegative and sum to at most 1")
 
     @property
     def means(self) -> Array:
         """The true mean of every kind of release and requirement, (A, J), unit scale."""
+        within = self._within
         return np.stack(
-            [table @ chance for table, chance in zip(self.losses, self.records, strict=True)],
-            axis=1,
+            [table @ chance for table, chance in zip(self.losses, within, strict=True)], axis=1
         )
+
+    @property
+    def shares(self) -> Array:
+        """The share of the records that count for each requirement, (J,)."""
+        if self.counting is None:
+            return np.ones(len(self.records))
+        pairs = zip(self.records, self.counting, strict=True)
+        return np.array([float(chance[mask].sum()) for chance, mask in pairs])
+
+    @property
+    def labelled(self) -> float:
+        """The share of the records that count for some requirement, never understated."""
+        if self.counting is None:
+            return 1.0
+        if self.joint:
+            return float(self.records[0][np.any(self.counting, axis=0)].sum())
+        groups = {r.group: s for r, s in zip(self.requirements, self.shares, strict=True)}
+        return min(1.0, float(sum(groups.values())))
+
+    @property
+    def _within(self) -> tuple[Array, ...]:
+        """The chances of the kinds of record among those that count."""
+        if self.counting is None:
+            return self.records
+        triples = zip(self.records, self.counting, self.shares, strict=True)
+        return tuple(chance * mask / share for chance, mask, share in triples)
 
     @property
     def deviations(self) -> Array:
         """The standard deviation of a loss of every kind of release, (A, J), unit scale."""
         squares = [
-            table**2 @ chance for table, chance in zip(self.losses, self.records, strict=True)
+            table**2 @ chance for table, chance in zip(self.losses, self._within, strict=True)
         ]
         # Off 0, since margins are divided by it.
         return np.sqrt(np.maximum(np.stack(squares, axis=1) - self.means**2, 1e-18))
@@ -231,16 +269,29 @@ class Law:
         # One record brings all losses in a joint law, so one share serves all of them.
         if self.joint:
             shares = [float(np.mean(shares))] * len(shares)
-        for table, chance, share in zip(self.losses, self.records, shares, strict=True):
+        masks = self.counting or tuple(np.ones(c.size, dtype=bool) for c in self.records)
+        counting = []
+        for j, (table, chance, share) in enumerate(
+            zip(self.losses, self.records, shares, strict=True)
+        ):
+            # Of the records in each combination of groups the same share: no group grows by it.
+            groups = np.stack(masks if self.joint else masks[j : j + 1], axis=1)
+            kinds, label = np.unique(groups, axis=0, return_inverse=True)
+            mass = np.bincount(label.ravel(), weights=chance)
             extra = np.where(valid & (worse < 0.0), 0.0, 1.0)
-            losses.append(np.hstack([table, extra[:, None]]))
-            records.append(np.append(chance * (1.0 - share), share))
-        return replace(self, losses=tuple(losses), records=tuple(records))
+            losses.append(np.hstack([table, np.repeat(extra[:, None], len(kinds), axis=1)]))
+            records.append(np.append(chance * (1.0 - share), share * mass))
+            counting.append(np.append(masks[j], kinds[:, j if self.joint else 0]))
+        return replace(
+            self, losses=tuple(losses), records=tuple(records),
+            counting=None if self.counting is None else tuple(counting),
+        )  # fmt: skip
 
 
 def pilot_law(
-    losses: ArrayLike, requirements: Sequence[Requirement], *, reliability: Level | None = None
-) -> Law:
+    losses: ArrayLike, requirements: Sequence[Requirement], *, reliability: Level | None = None,
+    counting: ArrayLike | None = None,
+) -> Law:  # fmt: skip
     """Return the law of pilot releases on pilot records.
 
     A fresh release is one of the pilots, a fresh record one of theirs.
@@ -253,6 +304,9 @@ def pilot_law(
         One for each slice of the last axis.
     reliability
         Replaces the share of valid pilots: a few pilots say little about rare failures.
+    counting
+        Which records count for which requirement, records x requirements: those of its subgroup.
+        All of them unless given; losses of records that do not count do not matter.
 
     Returns
     -------
@@ -293,8 +347,35 @@ def pilot_law(
         releases=np.full(count, 1.0 / count),
         joint=True,
         origin=f"{count} pilot releases on {n} records",
+        counting=_masks(counting, n, len(requirements)),
     )
     return law if reliability is None else law.with_reliability(float(exact(reliability)))
+
+
+def _masks(
+    counting: ArrayLike | None, records: int, requirements: int
+) -> tuple[NDArray[np.bool_], ...] | None:
+    """Return a mask for each requirement, None where every record counts for all."""
+    if counting is None:
+        return None
+    masks = _truths(counting)
+    if masks.shape != (records, requirements):
+        raise RegistryError(
+            f"counting is True or False for each of {records} records and {requirements} "
+            f"requirements, got shape {masks.shape}"
+        )
+    return None if masks.all() else tuple(masks.T)
+
+
+def _truths(given: object) -> NDArray[np.bool_]:
+    """Return which records count, or say that this is no array of truth values."""
+    try:
+        array = np.asarray(given)
+    except ValueError as error:
+        raise RegistryError(f"counting is no rectangular array: {error}") from None
+    if array.dtype != bool:
+        raise RegistryError(f"counting is True or False for each record, got {array.dtype} values")
+    return array
 
 
 def _different(requirements: object) -> tuple[Requirement, ...]:
@@ -361,6 +442,7 @@ def assumed_law(
     reliability: Level,
     spread: Level = 0.0,
     excess: Level = 0.0,
+    shares: Sequence[Level] | None = None,
 ) -> Law:
     """Return the law of valid releases ``margins`` below their limits, and of invalid ones.
 
@@ -382,6 +464,8 @@ def assumed_law(
         How far margins of valid releases are spread evenly around the given ones, as a share.
     excess
         By how many margins an invalid release misses its limit; 0 is exactly at the limit.
+    shares
+        The share of the records that count for each requirement, below 1 for a subgroup's.
 
     Returns
     -------
@@ -415,25 +499,21 @@ def assumed_law(
         ]
     if len(spreads) != len(requirements):
         raise RegistryError(f"{len(requirements)} requirements need as many deviations")
-    stretch = np.array([1.0])
-    if spread > 0.0:
-        # Midpoints of equal steps, so that the mean margin is the given one.
-        stretch = 1.0 + spread * (2.0 * (np.arange(SPREAD) + 0.5) / SPREAD - 1.0)
-    count = len(requirements)
-    failing = np.arange(count) if reliability < 1.0 else np.arange(0)
-    losses, records = [], []
-    for j, (requirement, margin) in enumerate(zip(requirements, distances, strict=True)):
-        unit = margin / requirement.width
-        limit = requirement.unit_limit
-        if not 0.0 < unit < limit:
+    for requirement, margin in zip(requirements, distances, strict=True):
+        if not 0.0 < margin / requirement.width < requirement.unit_limit:
             raise RegistryError(
                 f"{requirement.name}: a margin lies above 0 and leaves a mean above "
                 f"{requirement.low:g}, got {margin:g} below the limit {requirement.limit:g}"
             )
-        # An invalid release meets all requirements but one, so that only this one's test stands
-        # between it and a favorable score.
-        bad = np.where(failing == j, limit + excess * unit, limit - unit)
-        means = np.concatenate([limit - unit * stretch, bad])
+    every, releases = assumed_kinds(
+        requirements, distances, reliability=reliability, spread=spread, excess=excess
+    )
+    sizes = [1.0] * len(requirements) if shares is None else reals(shares, "shares")
+    if len(sizes) != len(requirements) or not all(0.0 < share <= 1.0 for share in sizes):
+        raise RegistryError(f"shares are above 0 and at most 1, one a requirement, got {shares}")
+    losses, records, counting = [], [], []
+    for j, requirement in enumerate(requirements):
+        means = every[:, j]
         if np.any(means <= 0.0) or np.any(means >= 1.0):
             raise RegistryError(
                 f"{requirement.name}: spread or excess moves a mean out of its bounds"
@@ -442,19 +522,48 @@ def assumed_law(
             _two_valued(means) if requirement.two_valued
             else _beta(means, requirement, spreads[j])
         )  # fmt: skip
+        share = sizes[j]
+        if share < 1.0:  # one kind of record more, outside the subgroup
+            table = np.hstack([table, np.zeros((len(table), 1))])
+            chance = np.append(chance * share, 1.0 - share)
         losses.append(table)
         records.append(chance)
-    valid = np.full(stretch.size, reliability / stretch.size)
-    invalid = np.full(failing.size, (1.0 - reliability) / count)
+        counting.append(np.arange(chance.size) < chance.size - (share < 1.0))
     words = ", ".join(f"{r.name} {m:g}" for r, m in zip(requirements, distances, strict=True))
     return Law(
         requirements=tuple(requirements),
         losses=tuple(losses),
         records=tuple(records),
-        releases=np.concatenate([valid, invalid]),
+        releases=releases,
         joint=False,
         origin=f"assumed margins ({words})",
+        counting=tuple(counting) if min(sizes) < 1.0 else None,
     )
+
+
+def assumed_kinds(
+    requirements: Sequence[Requirement], margins: Sequence[float], *, reliability: float,
+    spread: float, excess: float,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Return the unit means, (A, J), and chances, (A,), of the kinds of release of assumed margins.
+
+    Valid releases have margins of the same spread in all requirements. An invalid one meets all
+    but one, so that only this one's test stands between it and a favorable score.
+    """
+    stretch = np.array([1.0])
+    if spread > 0.0:
+        # Midpoints of equal steps, so that the mean margin is the given one.
+        stretch = 1.0 + spread * (2.0 * (np.arange(SPREAD) + 0.5) / SPREAD - 1.0)
+    count = len(requirements)
+    failing = np.arange(count) if reliability < 1.0 else np.arange(0)
+    means = []
+    for j, (requirement, margin) in enumerate(zip(requirements, margins, strict=True)):
+        unit, limit = margin / requirement.width, requirement.unit_limit
+        bad = np.where(failing == j, limit + excess * unit, limit - unit)
+        means.append(np.concatenate([limit - unit * stretch, bad]))
+    valid = np.full(stretch.size, reliability / stretch.size)
+    invalid = np.full(failing.size, (1.0 - reliability) / count)
+    return np.stack(means, axis=1), np.concatenate([valid, invalid])
 
 
 def _two_valued(means: Array) -> tuple[Array, Array]:

@@ -7,13 +7,13 @@ allow, and `settings` the plans of one way at one size, both as the modes list t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import floor
+from math import ceil, floor
 
 import numpy as np
 
-from proxyguard.errors import RegistryError
+from proxyguard.errors import RegistryError, UnsupportedDesign
 from proxyguard.modes.catalog import planned_mode, planned_names
 from proxyguard.modes.planning import Planned, Setting, Way, oracle_releases
 from proxyguard.plan.law import Law
@@ -48,6 +48,11 @@ class Question:
         The largest sizes that the search may take.
     record_cost, release_cost
         What a record and a draw cost.
+    screening_cost
+        What it costs to see whether a record belongs to a subgroup, for every record of the target.
+    labelled
+        The share of screened records that cost ``record_cost`` beside it: below 1 where all
+        requirements are about subgroups, and then read from the law.
     budget
         The most that both together may cost.
     power
@@ -82,6 +87,8 @@ class Question:
     most_releases: int | None = None
     record_cost: float = 1.0
     release_cost: float = 1.0
+    screening_cost: float = 0.0
+    labelled: float = 1.0
     budget: float | None = None
     power: float | None = None
     design: Design = field(default_factory=Iid)
@@ -103,8 +110,9 @@ class Question:
             most = LARGEST_TARGET if name in ("n", "most_records") else MOST_DRAWS
             if getattr(self, name) is not None:
                 put(name, whole(getattr(self, name), name, most=most))
-        for name in ("record_cost", "release_cost"):
+        for name in ("record_cost", "release_cost", "screening_cost"):
             put(name, real(getattr(self, name), name, low=0.0))
+        put("labelled", real(self.labelled, "labelled", low=0.0, high=1.0))
         if self.budget is not None:
             put("budget", real(self.budget, "budget", low=0.0))
         if self.digits is not None:
@@ -165,7 +173,27 @@ class Question:
 
     def cost(self, n: int, releases: int) -> float:
         """Return what an audit of ``n`` records and so many ``releases`` costs."""
-        return self.record_cost * n + self.release_cost * releases
+        return self.each_record * n + self.release_cost * releases
+
+    @property
+    def each_record(self) -> float:
+        """What one record of the target costs on average."""
+        return self.screening_cost + self.record_cost * self.labelled
+
+    def about(self, law: Law) -> Question:
+        """Return the question with what ``law`` says of its subgroups; all else stays."""
+        if law.counting is None:
+            return self
+        if not self.iid:
+            raise UnsupportedDesign(
+                "a subgroup is planned for on iid records; make it a stratum of the design, "
+                f"which is {type(self.design).__name__}, or leave its requirement out"
+            )
+        # Of a rare group a target needs many records.
+        most = self.most_records or min(
+            LARGEST_TARGET, ceil(MOST_RECORDS / float(law.shares.min()))
+        )
+        return replace(self, labelled=law.labelled, most_records=most)
 
     def offered(self) -> tuple[ComponentTest, ...]:
         """Return the tests that the design's sampling allows."""
@@ -193,7 +221,7 @@ class Question:
         most = self.most_releases or MOST_RELEASES
         if self.budget is not None and self.release_cost > 0.0:
             # Beside the draws one record has to be paid for at the least.
-            spent = self.record_cost * (self.n or 1)
+            spent = self.each_record * (self.n or 1)
             most = min(most, floor((self.budget - spent) / self.release_cost + 1e-9))
         least = self.least_releases
         return [] if most < least else geometric(least, most, SIZES)
@@ -208,9 +236,9 @@ class Question:
         most = self.most_records or MOST_RECORDS
         if budget is not None and self.release_cost * releases > budget + 1e-9:
             return 0
-        if budget is not None and self.record_cost > 0.0:
+        if budget is not None and self.each_record > 0.0:
             left = budget - self.release_cost * releases
-            most = min(most, floor(left / self.record_cost + 1e-9))
+            most = min(most, floor(left / self.each_record + 1e-9))
         return most
 
 
@@ -233,7 +261,11 @@ def ways(question: Question, requirements: Sequence[Requirement]) -> list[Way]:
     ]
     if len({default_test(question.design, r) for r in requirements}) > 1:
         tests.insert(0, None)  # the declared losses differ, and so do their default tests
-    return [way for kind in question.kinds for way in kind.ways(question, tests)]
+    offered = [way for kind in question.kinds for way in kind.ways(question, tests)]
+    if any(r.group is not None for r in requirements):
+        # What scores by means has a ceiling that changes with a subgroup's size, which is random.
+        offered = [way for way in offered if way.tests != "-"]
+    return offered
 
 
 def settings(way: Way, question: Question, law: Law, n: int, releases: int) -> Iterator[Setting]:

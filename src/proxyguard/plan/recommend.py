@@ -45,7 +45,7 @@ from proxyguard.plan.search import (
     power,
     tune,
 )
-from proxyguard.printable import Shown
+from proxyguard.printable import ShownAsPage
 from proxyguard.registry.numbers import MOST_REPETITIONS, callback, flag, real, whole
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest, Requirements
@@ -119,7 +119,7 @@ CORRECTIONS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Recommendation(Shown):
+class Recommendation(ShownAsPage):
     """The plan to register, what else was considered, and what it rests on."""
 
     question: Question
@@ -234,6 +234,7 @@ def recommend(
             "nothing limits the number of records: fix it, give a budget or a largest number, or "
             "ask for a power"
         )
+    question = question.about(law)
     everything = ways(question, law.requirements)
     sound = [way for way in everything if not _dominated(way, law.requirements)]
     searched = [way for way in sound if way.kind.searched(way)] or sound

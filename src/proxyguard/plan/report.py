@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.exact.binomial import lower_tail
 from proxyguard.exact.planning import records_to_screen
 from proxyguard.extras import need
-from proxyguard.modes.planning import AuditPlan, Choice
+from proxyguard.modes.planning import AuditPlan, Choice, least_size
 from proxyguard.plan.question import geometric, settings
 from proxyguard.plan.recommend import Recommendation
 from proxyguard.plan.search import DOUBTED_MARGIN, Option, Power, Progress, exact_power, power_on
 from proxyguard.plan.stress import SequentialForecast, Stress
 from proxyguard.plan.targets import Targets
-from proxyguard.printable import Shown
+from proxyguard.printable import ShownAsPage
 from proxyguard.registry.design import Design, Stratified
 from proxyguard.registry.test import Requirements
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PlanReport(Shown):
+class PlanReport(ShownAsPage):
     """A recommendation with its stress test and its sequential counterpart."""
 
     found: Recommendation
@@ -79,6 +80,7 @@ class PlanReport(Shown):
                 "",
                 *_limit_lines(self.found),
                 *screening_lines(self.found.question.design),
+                *group_lines(self.found),
             ]
         )
 
@@ -100,7 +102,8 @@ def _chosen_lines(found: Recommendation) -> list[str]:
     plan = option.plan
     lines = [
         *_size_words(plan),
-        f"Chance of validating a reliability above {plan.claim.target:g}: {_power(option.power)}",
+        f"Chance of validating a reliability above {plan.claim.target:g}: "
+        f"{chance_words(option.power)}",
         "",
         f"Cost {option.cost:,.10g}; {option.way.label}; tests: {option.way.tests}"
         f"{_settings(option)}.",
@@ -134,7 +137,7 @@ def _doubted(found: Recommendation) -> float:
     return (found.law.reliability + found.question.target) / 2
 
 
-def _power(power: Power) -> str:
+def chance_words(power: Power) -> str:
     if power.exact:
         return f"{power.value:.3f} (exact)"
     return f"{power.value:.3f} (Monte Carlo error {power.standard_error:.3f})"
@@ -276,6 +279,36 @@ def screening_lines(design: Design) -> list[str]:
     ]
 
 
+def group_lines(found: Recommendation) -> list[str]:
+    """Return how many records each subgroup will have, and what it takes to find them."""
+    law, question, n = found.law, found.question, found.chosen.plan.n
+    if law.counting is None:
+        return []
+    lines = ["", "Subgroups (how many records they will have is random; every chance counts that):"]
+    named = zip(law.requirements, law.shares, strict=True)
+    for group, share in {r.group: float(s) for r, s in named if s < 1.0}.items():
+        mean = round(n * share)
+        few = _at_least_sure(n, share)
+        about, certain = records_to_screen(max(1, mean), share, certainty=CERTAINTY)
+        lines += [
+            f"  {group}: {share:.3g} of the records; about {mean:,} of the {n:,}, at least {few:,} "
+            f"with a chance of {CERTAINTY:g}",
+            f"  {group}: a stratum of {max(1, mean):,} such records means about {about:,} "
+            f"screened, {certain:,} for a chance of {CERTAINTY:g}: strata save no screening",
+        ]
+    lines.append(
+        f"  cost of a record: {question.screening_cost:g} for screening, and "
+        f"{question.record_cost:g} for {question.labelled:.3g} of them, those that some "
+        "requirement is about"
+    )
+    return lines
+
+
+def _at_least_sure(n: int, share: float) -> int:
+    """Return how many of ``n`` records a subgroup has at the least, with `CERTAINTY`."""
+    return least_size(lambda count: float(lower_tail(count, n, share)) > 1.0 - CERTAINTY, 1, n)
+
+
 def plan_toml(found: Recommendation) -> str:
     """Return the ``[claim]`` and ``[plan]`` blocks, with what else has to be set, as TOML."""
     option, law = found.chosen, found.law
@@ -295,8 +328,8 @@ def plan_toml(found: Recommendation) -> str:
     lines += [f"{name} = {_toml(value)}" for name, value in claim.registered().items()]
     assert claim.reliability_target is not None  # a claim about a mechanism
     lines += [
-        f'reliability_target = "{_decimal(claim.reliability_target)}"',
-        f'alpha = "{_decimal(claim.alpha)}"',
+        f'reliability_target = "{decimal_text(claim.reliability_target)}"',
+        f'alpha = "{decimal_text(claim.alpha)}"',
         "",
         "[plan]",
         f"records = {plan.n}",
@@ -328,9 +361,9 @@ def _sequential_toml(found: Recommendation, forecast: SequentialForecast | None)
         "# [claim]",
         '# mode = "sequential"',
         f"# looks = [{looks}]",
-        f'# threshold = "{_decimal(threshold)}"',
-        f'# reliability_target = "{_decimal(plan.claim.reliability_target)}"',
-        f'# alpha = "{_decimal(plan.claim.alpha)}"',
+        f'# threshold = "{decimal_text(threshold)}"',
+        f'# reliability_target = "{decimal_text(plan.claim.reliability_target)}"',
+        f'# alpha = "{decimal_text(plan.claim.alpha)}"',
     ]
     return "\n" + "\n".join(lines) + "\n"
 
@@ -339,14 +372,14 @@ def _toml(value: Choice) -> str:
     """Return a choice as it is registered: levels as exact text, whole numbers as such."""
     if isinstance(value, int):
         return str(value)
-    return f'"{value.value if isinstance(value, Enum) else _decimal(value)}"'
+    return f'"{value.value if isinstance(value, Enum) else decimal_text(value)}"'
 
 
 def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
 
 
-def _decimal(value: Fraction) -> str:
+def decimal_text(value: Fraction) -> str:
     """Return a level as it can be registered: a decimal if it is one, else a fraction."""
     text = f"{float(value):.12g}"
     if "e" not in text and Fraction(text) == value:

@@ -90,12 +90,12 @@ def conditional_power(targets: Targets, audit: AuditPlan, *, seed: int = 0) -> A
 
 
 def exact_power(law: Law, audit: AuditPlan) -> float | None:
-    """Return the power as a sum where one two-valued requirement orders all releases.
+    """Return the power as a sum where each two-valued requirement orders all releases.
 
-    A release with risk ``r`` then scores exactly when at most ``c`` records are lost at
-    ``r``, and a release with a smaller risk loses no more. With risks sorted, the score rate
-    takes one value between any two of them, and the chance of each is a difference of two
-    binomial tails. ``None`` where this does not apply.
+    A release with risk ``r`` passes exactly when at most ``c`` records are lost at ``r``, and a
+    release with a smaller risk loses no more. So the kinds that pass are the first of their
+    order, and the chance of each such set is a difference of two binomial tails; requirements
+    on records of their own are independent. ``None`` where this does not apply.
     """
     found = exact_score_rates(law, audit)
     if found is None:
@@ -115,26 +115,65 @@ def exact_score_rates(law: Law, audit: AuditPlan) -> tuple[Array, Array] | None:
     if not _nested(law):
         return None
     levels = audit.levels(law.requirements)
-    accepted = audit.claim.most_errors(audit, law.requirements[0], levels)
-    if accepted is None:
-        return None
-    if accepted < 0:
-        return np.zeros(1), np.ones(1)
-    risks = law.means[:, 0]
-    order = np.argsort(risks)
-    scores = lower_tail(np.full(risks.size, accepted), audit.n, risks[order])
-    rates = np.concatenate([[0.0], np.cumsum(law.releases[order])])
-    # Kinds up to the i-th score and the next does not.
-    chance = np.concatenate([[1.0], scores]) - np.concatenate([scores, [0.0]])
-    return rates, chance
+    tails = []
+    for requirement, risks in zip(law.requirements, law.means.T, strict=True):
+        accepted = audit.claim.most_errors(audit, requirement, levels)
+        if accepted is None:
+            return None
+        tails.append(
+            np.zeros(risks.size) if accepted < 0
+            else lower_tail(np.full(risks.size, accepted), audit.n, risks)
+        )  # fmt: skip
+    return rates_of_nested(law.releases, law.means, tails)
+
+
+MOST_SETS = 4096
+"""Sets of kinds of release that a sum may run over, before those that are alike are merged."""
+
+
+def rates_of_nested(
+    releases: Array, means: Array, tails: Sequence[Array]
+) -> tuple[Array, Array] | None:
+    """Return score rates and their chances where each requirement orders the kinds of release.
+
+    ``tails`` has for each requirement the chance with which every kind passes it: kinds with a
+    smaller mean pass whenever one with a larger mean does. ``None`` where there are too many sets.
+    """
+    sets, chances = np.ones((1, releases.size), dtype=bool), np.ones(1)
+    if len(tails) == 1:  # the sets are nested, and a search asks for thousands
+        order = np.argsort(means[:, 0])
+        passes = tails[0][order]
+        rates = np.concatenate([[0.0], np.cumsum(releases[order])])
+        return rates, np.concatenate([[1.0], passes]) - np.concatenate([passes, [0.0]])
+    for risks, tail in zip(means.T, tails, strict=True):
+        order = np.argsort(risks, kind="stable")
+        first = np.tri(releases.size + 1, releases.size, -1, dtype=bool)[:, np.argsort(order)]
+        passes = tail[order]
+        # Kinds up to the i-th pass and the next does not.
+        chance = np.concatenate([[1.0], passes]) - np.concatenate([passes, [0.0]])
+        if len(sets) * len(first) > MOST_SETS:
+            return None
+        both = (sets[:, None] & first[None]).reshape(-1, releases.size)
+        distinct, same = np.unique(both, axis=0, return_inverse=True)
+        summed = np.zeros(len(distinct))
+        np.add.at(summed, same.ravel(), np.outer(chances, chance).ravel())
+        sets, chances = distinct[summed != 0.0], summed[summed != 0.0]
+    return sets @ releases, chances
 
 
 def _nested(law: Law) -> bool:
-    """Whether there is one two-valued requirement, lost on records that contain each other."""
-    if len(law.requirements) != 1 or not law.requirements[0].two_valued:
+    """Whether all requirements are two-valued, each lost on records that contain each other."""
+    if law.joint and len(law.requirements) > 1:  # one record then decides about several
         return False
-    table = law.losses[0][np.argsort(law.means[:, 0])]
-    return bool(np.all((table == 0.0) | (table == 1.0)) and np.all(np.diff(table, axis=0) >= 0.0))
+    if law.counting is not None:  # how many records count is random
+        return False
+    if not all(requirement.two_valued for requirement in law.requirements):
+        return False
+    for table, means in zip(law.losses, law.means.T, strict=True):
+        ordered = table[np.argsort(means)]
+        if not np.all((ordered == 0.0) | (ordered == 1.0)) or np.any(np.diff(ordered, axis=0) < 0):
+            return False
+    return True
 
 
 COARSE = 200
@@ -253,7 +292,8 @@ def bets_on(law: Law, n: int, way: Way) -> int:
     """
     kinds = law.releases.size
     if way.reads_records:
-        return kinds * len(law.requirements) * n
+        ordered = 0 if law.counting is None else n  # drawn in an order, few of them to bet on
+        return round(kinds * float(law.shares.sum()) * n) + ordered
     drawn = sum(chance.size for chance in (law.records[:1] if law.joint else law.records))
     return 2 * drawn + sum(kinds * (4 + chance.size // 100) for chance in law.records)
 
@@ -495,8 +535,9 @@ def first_guess(law: Law) -> int:
     """Return about how many records the narrowest margin needs, measured in its deviations."""
     # A mean of n records strays by its deviation over sqrt(n): what is needed goes with the square
     # of deviation over margin. The search corrects the factor.
-    narrow = ((law.limits - law.means) / law.deviations)[law.valid].min()
-    return int(np.clip((2.0 * STEEP / max(narrow, 1e-3)) ** 2 / 2.0, 50, 10_000))
+    narrow = ((law.limits - law.means) / law.deviations * np.sqrt(law.shares))[law.valid].min()
+    rarest = float(law.shares.min())
+    return int(np.clip((2.0 * STEEP / max(narrow, 1e-4)) ** 2 / 2.0, 50, 10_000 / rarest))
 
 
 def next_size(n: int, reached: float, goal: float, low: int, high: int) -> int:

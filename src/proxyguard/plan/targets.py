@@ -33,6 +33,7 @@ from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest, Statistics, pvalues
 
 Places = NDArray[np.intp]
+Targeted = NDArray[np.bool_] | None  # some of the targets; None: all
 
 TILE = 200_000
 """Drawn records that exist at once."""
@@ -53,6 +54,7 @@ class Targets:
         self.law, self.n, self.repetitions, self._seed = law, n, repetitions, seed
         self._aim = aim  # one level for all of betting's stakes: a search need not be exact
         self._kept: dict[tuple[ComponentTest, int, float], Array] = {}
+        self._read: dict[tuple[str, int, float], Array] = {}
         self._blocks: dict[int, Array] = {}
 
     @cached_property
@@ -82,11 +84,26 @@ class Targets:
             yield start, rng.permuted(sorted_places.reshape(len(counts), self.n), axis=1)
 
     @cached_property
+    def counted_kinds(self) -> tuple[Array, ...]:
+        """How often each kind of record occurs that counts, (repetitions, m_j)."""
+        if self.law.counting is None:
+            return self.counts
+        return tuple(c * mask for c, mask in zip(self.counts, self.law.counting, strict=True))
+
+    def sizes(self, j: int) -> Integers:
+        """Return how many records count for a requirement, (repetitions,): all, or its group."""
+        return np.asarray(np.rint(self.counted_kinds[j].sum(axis=1)), dtype=np.int64)
+
+    @cached_property
     def sample_means(self) -> Array:
-        """The sample means, (repetitions, A, J), as they are."""
-        pairs = zip(self.counts, self.law.losses, strict=True)
-        means = np.stack([count @ table.T / self.n for count, table in pairs], axis=2)
-        return np.clip(means, 0.0, 1.0)
+        """The sample means, (repetitions, A, J), as they are; 0 of no record."""
+        means = [
+            kinds @ table.T / np.maximum(1, self.sizes(j))[:, None]
+            for j, (kinds, table) in enumerate(
+                zip(self.counted_kinds, self.law.losses, strict=True)
+            )
+        ]
+        return np.clip(np.stack(means, axis=2), 0.0, 1.0)
 
     @cached_property
     def means(self) -> Array:
@@ -97,27 +114,21 @@ class Targets:
         """Return means as they decide: rounded up where a disclosure is registered."""
         return means if self.digits is None else np.minimum(1.0, round_up(means, self.digits))
 
-    @cached_property
-    def variances(self) -> Array:
-        """The Bessel variances, (repetitions, A, J), as they decide."""
-        pairs = zip(self.counts, self.law.losses, strict=True)
-        squares = np.stack([count @ (table**2).T for count, table in pairs], axis=2)
-        means = self.sample_means
+    def variances(self, j: int, targets: Targeted, n: int) -> Array:
+        """Return the Bessel variances of a requirement, as they decide, on targets of one size."""
+        table, means = self.law.losses[j], _of(self.sample_means, targets)[:, :, j]
+        squares = _of(self.counted_kinds[j], targets) @ (table**2).T
         # The difference cancels where losses hardly vary, and may be a last digit below 0.
-        variances = np.maximum(0.0, squares - self.n * means**2) / max(1, self.n - 1)
+        variances = np.maximum(0.0, squares - n * means**2) / max(1, n - 1)
         if self.digits is None:
-            return variances
-        rounded = round_up(variances, self.digits)
-        for j, requirement in enumerate(self.law.requirements):
-            # As the audit does: rounded alone, a variance would tell more than its count.
-            if requirement.two_valued:
-                count = np.rint(means[:, :, j] * self.n).astype(np.int64)
-                rounded[:, :, j] = count_variance(
-                    self.n,
-                    round_count_up(count, self.n, self.digits),
-                    round_count_down(count, self.n, self.digits),
-                )
-        return rounded
+            return np.asarray(variances)
+        # As the audit does: rounded alone, a variance would tell more than its count.
+        if self.law.requirements[j].two_valued:
+            count = np.rint(means * n).astype(np.int64)
+            return count_variance(
+                n, round_count_up(count, n, self.digits), round_count_down(count, n, self.digits)
+            )
+        return round_up(variances, self.digits)
 
     def release_pvalues(self, tests: tuple[ComponentTest, ...], *, level: float) -> Array:
         """Return the intersection-union p-value of every kind of release, (repetitions, A)."""
@@ -130,11 +141,36 @@ class Targets:
         stake = (self._aim or level) if test is ComponentTest.BETTING else 0.0
         key = (test, j, stake)
         if key not in self._kept:
-            computed = pvalues(test, _Simulated(self, j, stake))
+            computed = self._pvalues(test, j, stake)
             self._kept[key] = (
                 computed if self.digits is None else round_pvalue(computed, self.digits)
             )
         return self._kept[key]
+
+    def _pvalues(self, test: ComponentTest, j: int, stake: float) -> Array:
+        if self.law.counting is None:
+            return pvalues(test, _Simulated(self, j, stake, None, self.n))
+        # A subgroup has as many records as were drawn: tests hold given their number, so that
+        # targets of one number are tested together.
+        sizes = self.sizes(j)
+        found = np.ones((self.repetitions, self.law.releases.size))
+        for n in np.unique(sizes[sizes > 0]):
+            same = sizes == n
+            found[same] = pvalues(test, _Simulated(self, j, stake, same, int(n)))
+        return found
+
+    def once(self, statistic: str, j: int, level: float) -> Array:
+        """Return what reads single records; a subgroup asks again for each of its sizes."""
+        key = (statistic, j, level)
+        if key not in self._read:
+            v = self.law.requirements[j].unit_limit
+            if statistic == "indicators":
+                self._read[key] = self.randomized(j)
+            elif statistic == "log_peak":
+                self._read[key] = self.peaks(j, v, level)
+            else:
+                self._read[key] = self.fixed(j, v)
+        return self._read[key]
 
     def requiring(self, requirements: Sequence[Requirement]) -> Targets:
         """Return these targets for other slacks and ramps; nothing is drawn again."""
@@ -146,10 +182,10 @@ class Targets:
         other.law = law
         return other
 
-    def counted(self, counts: Array) -> Integers:
-        """Return counts as they decide."""
+    def counted(self, counts: Array, n: int) -> Integers:
+        """Return counts out of ``n`` as they decide."""
         whole = np.rint(counts).astype(np.int64)
-        return whole if self.digits is None else round_count_up(whole, self.n, self.digits)
+        return whole if self.digits is None else round_count_up(whole, n, self.digits)
 
     def _capital(self, logs: Array) -> Array:
         """Return log capitals as they decide: rounded down where a disclosure is registered."""
@@ -157,7 +193,7 @@ class Targets:
 
     def fixed(self, j: int, v: float) -> Array:
         """Return log capitals of fixed stakes: products over records, so counts suffice."""
-        table, count = self.law.losses[j], self.counts[j]
+        table, count = self.law.losses[j], self.counted_kinds[j]
         gains = [np.log1p(f * (v - table) / (1.0 - v)) for f in STAKES]  # (A, m) each
         logs = np.stack([count @ gain.T for gain in gains], axis=2)
         average = special.logsumexp(logs, axis=2) - np.log(len(STAKES))
@@ -166,6 +202,8 @@ class Targets:
     def randomized(self, j: int) -> Array:
         """Return how many records of each target lie below their own uniform number."""
         table = self.law.losses[j]
+        if self.law.counting is not None:  # no uniform number lies below what does not count
+            table = np.where(self.law.counting[j], table, 0.0)
         counts = np.empty((self.repetitions, len(table)))
         for start, places in self._tiles(j):
             rows = slice(start, start + len(places))
@@ -178,7 +216,9 @@ class Targets:
     def peaks(self, j: int, v: float, level: float) -> Array:
         """Return the largest log capitals of bets that aim at a level."""
         table = self.law.losses[j]
-        logs = np.empty((self.repetitions, len(table)))
+        logs = np.zeros((self.repetitions, len(table)))
+        if self.law.counting is not None:
+            return self._capital(self._group_peaks(j, v, level))
         for start, places in self._tiles(j):
             rows = slice(start, start + len(places))
             for a, losses in enumerate(table):
@@ -188,6 +228,23 @@ class Targets:
                 capital.update(losses[places])
                 logs[rows, a] = capital.log_peak()[0]
         return self._capital(logs)
+
+    def _group_peaks(self, j: int, v: float, level: float) -> Array:
+        """Return log capitals of bets on the records that count, one target after the other."""
+        assert self.law.counting is not None  # the caller asked
+        table, inside = self.law.losses[j], self.law.counting[j]
+        logs = np.zeros((self.repetitions, len(table)))
+        for start, places in self._tiles(j):
+            for row, drawn in enumerate(places, start):
+                losses = table[:, drawn[inside[drawn]]]
+                if losses.shape[1] == 0:  # nothing to bet on
+                    continue
+                capital = BettingCapital(
+                    columns=len(table), n=losses.shape[1], v=v, level=level, violation_level=None
+                )
+                capital.update(losses)
+                logs[row] = capital.log_peak()[0]
+        return logs
 
     def block_means(self, size: int) -> Array:
         """Return means over blocks of records, (repetitions, blocks, A, J)."""
@@ -211,36 +268,43 @@ class Targets:
         return self._published(means)
 
 
-class _Simulated(Statistics):
-    """The statistics of one requirement on simulated targets."""
+def _of(values: Array, targets: Targeted) -> Array:
+    """Return what belongs to some targets."""
+    return values if targets is None else np.asarray(values[targets])
 
-    def __init__(self, targets: Targets, j: int, level: float) -> None:
-        super().__init__(targets.n, targets.law.requirements[j].unit_limit)
-        self._targets, self._j, self._level = targets, j, level
+
+class _Simulated(Statistics):
+    """The statistics of one requirement on those simulated targets where ``n`` records count."""
+
+    def __init__(self, targets: Targets, j: int, level: float, same: Targeted, n: int) -> None:
+        super().__init__(n, targets.law.requirements[j].unit_limit)
+        self._targets, self._j, self._level, self._same = targets, j, level, same
 
     @property
     def mean(self) -> Array:
-        return np.asarray(self._targets.means[:, :, self._j])
+        return _of(self._targets.means, self._same)[:, :, self._j]
 
     @property
     def variance(self) -> Array:
-        return np.asarray(self._targets.variances[:, :, self._j])
+        return self._targets.variances(self._j, self._same, self.n)
 
     @property
     def count(self) -> Integers:
-        return self._targets.counted(self._targets.sample_means[:, :, self._j] * self.n)
+        means = _of(self._targets.sample_means, self._same)[:, :, self._j]
+        return self._targets.counted(means * self.n, self.n)
 
     @property
     def indicators(self) -> Integers:
-        return self._targets.counted(self._targets.randomized(self._j))
+        read = self._targets.once("indicators", self._j, 0.0)
+        return self._targets.counted(_of(read, self._same), self.n)
 
     @property
     def log_peak(self) -> Array:
-        return self._targets.peaks(self._j, self.v, self._level)
+        return _of(self._targets.once("log_peak", self._j, self._level), self._same)
 
     @property
     def log_evalue(self) -> Array:
-        return self._targets.fixed(self._j, self.v)
+        return _of(self._targets.once("log_evalue", self._j, 0.0), self._same)
 
 
 class _EveryCount(Statistics):

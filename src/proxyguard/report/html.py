@@ -68,13 +68,19 @@ _BUDGET, _UNCERTIFIED = "budget", "uncertified"
 _ELSEWHERE = {"not certified": _UNCERTIFIED, "picks": "evidence"}
 
 
-def render_page(template: str, **views: object) -> str:
+def render_page(
+    template: str, scripts: Sequence[str] = ("page.js",), styles: Sequence[str] = (), /,
+    **views: object,
+) -> str:  # fmt: skip
     """Return a page under a policy that allows its own style and script, and nothing else.
 
     Parameters
     ----------
     template
         The name of a page among the templates.
+    scripts, styles
+        Files of the templates: the page's script, in this order, and what its style has more than
+        every page's.
     views
         What the template shows, by the names that it uses.
 
@@ -83,7 +89,8 @@ def render_page(template: str, **views: object) -> str:
     The policy names the hashes of the page's own style and script: what a name or a reason could
     bring along is never run.
     """
-    css, script = page_css(), _asset("page.js")
+    css = "\n".join([page_css(), *map(_asset, styles)])
+    script = "\n".join(map(_asset, scripts))
     policy = (
         f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"
@@ -159,6 +166,17 @@ def column_kinds(table: ReportTable) -> list[Markup]:
             kind = ' class="pg-long"'
         kinds.append(_markup(kind))
     return kinds
+
+
+def data_markup(plain_values: object) -> Markup:
+    """Return plain values as a script element holds them.
+
+    Parameters
+    ----------
+    plain_values
+        What a page's script reads.
+    """
+    return _markup(safe_json(plain_values))
 
 
 def safe_json(plain_values: object) -> str:
@@ -308,7 +326,7 @@ def release_lists(sources: Sources) -> list[ReleaseList]:
             # E-values are found by release: their order need not be that of the rows.
             by_release = dict(zip(chosen.releases, chosen.evalues, strict=True))
             evalues = [by_release[release] for release in group.releases]
-            data = _markup(safe_json(_data(group, chosen, evalues, sources.picks.alpha)))
+            data = data_markup(_data(group, chosen, evalues, sources.picks.alpha))
             columns.append("e-value (at most R/alpha)")
             for row, evalue in zip(rows, evalues, strict=True):
                 row.append(evalue_words(float(int(evalue) * Fraction(chosen.unit))))

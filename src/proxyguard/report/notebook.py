@@ -19,6 +19,7 @@ from proxyguard.plan.report import PlanReport
 from proxyguard.plan.search import Option, Power
 from proxyguard.report.content import Report, build_report, build_verdict
 from proxyguard.report.html import fragment, to_html
+from proxyguard.report.plan_page import plan_page
 from proxyguard.report.sources import sources_of, table
 
 # Sections of a report that stand in a notebook cell.
@@ -44,20 +45,24 @@ def fragment_of(shown: object) -> str:
     return fragment(*parts_of(shown))
 
 
-def page_of(certificate: object) -> str:
-    """Return a certificate in memory as a whole page; `sources_of` says of which kinds.
+def page_of(shown: object) -> str:
+    """Return a certificate in memory, or a plan, as a whole page; `sources_of` says of which kinds.
 
     Parameters
     ----------
-    certificate
-        A certificate that `pg.certify` or `pg.certify_releases` gave.
+    shown
+        What `pg.certify`, `pg.certify_releases` or `pg.recommend` gave.
 
     Raises
     ------
     TypeError
         Where it is none of these.
     """
-    sources = sources_of(certificate)
+    if isinstance(shown, PlanReport):
+        shown = shown.found
+    if isinstance(shown, Recommendation):
+        return plan_page(shown)
+    sources = sources_of(shown)
     return to_html(build_report(sources), sources)
 
 

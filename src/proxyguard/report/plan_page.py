@@ -1,0 +1,200 @@
+"""A plan as a page with sliders: what it assumes goes in, its chance is computed in the browser.
+
+The page's two scripts are `templates/bounds.js`, bounds that other pages can share, and
+`templates/plan.js`; `plan.assumed` computes the same in Python. What the plan itself found, by
+simulation where it had to, stands beside it in words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from proxyguard.documents.canonical import Plain
+from proxyguard.errors import RegistryError
+from proxyguard.plan.assumed import Assumptions
+from proxyguard.plan.recommend import Recommendation
+from proxyguard.plan.report import chance_words, decimal_text
+from proxyguard.registry.requirement import Requirement
+from proxyguard.report.html import data_markup, render_page
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+WANTED = 0.8
+"""The chance that is wanted where a plan names none."""
+
+TESTS = [("betting", "betting, approximately"), ("chernoff", "Chernoff, approximately")]
+"""Tests of losses that are not two-valued, by their names and in words."""
+
+# The largest share of the way from a limit to the lower bound that a slider offers as a margin.
+_ROOM = 0.98
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slider:
+    """One slider: its ends and where it starts."""
+
+    name: str
+    label: str
+    low: float
+    high: float
+    start: float
+    step: str = "any"
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanView:
+    """What the page's template shows."""
+
+    data: Markup
+    sliders: list[tuple[str, list[Slider]]]
+    tests: list[tuple[str, str]]
+    basis: list[str]
+
+
+def plan_page(found: Recommendation) -> str:
+    """Return a plan as a whole page with sliders.
+
+    Parameters
+    ----------
+    found
+        What `recommend` returned.
+
+    Raises
+    ------
+    RegistryError
+        A requirement is about a subgroup.
+    """
+    # Its records would be taken for all of them, and the chance for a better one.
+    if found.law.counting is not None:
+        raise RegistryError(
+            "the page has no subgroups: how many records they have is random, and it computes with "
+            "a fixed number; read the plan itself, or leave their requirements out for the page"
+        )
+    assumed = Assumptions.of(found.law, found.question)
+    view = PlanView(
+        data=data_markup(_data(found, assumed)),
+        sliders=_sliders(found, assumed),
+        # Beside shares, other losses have the test that they have by default: a claim names one.
+        tests=[] if any(r.two_valued for r in assumed.requirements) else TESTS,
+        basis=_basis(found, assumed),
+    )
+    scripts = ("page.js", "bounds.js", "plan.js")
+    return render_page("plan.html.j2", scripts, ("plan.css",), page=view)
+
+
+def _data(found: Recommendation, assumed: Assumptions) -> dict[str, Plain]:
+    """Return what the script starts from."""
+    plan, question = found.chosen.plan, found.question
+    return {
+        "requirements": [
+            {
+                "name": r.name, "low": r.low, "high": r.high, "limit": r.limit, "margin": margin,
+                "sd": deviation, "two_valued": r.two_valued,
+            }
+            for r, margin, deviation in zip(
+                assumed.requirements, assumed.margins, assumed.deviations, strict=True
+            )
+        ],
+        "spread": assumed.spread,
+        "excess": assumed.excess,
+        "alpha": question.level,
+        "family_alpha": decimal_text(Fraction(question.alpha)),
+        "n": plan.n,
+        "releases": plan.releases,
+    }  # fmt: skip
+
+
+def _sliders(found: Recommendation, assumed: Assumptions) -> list[tuple[str, list[Slider]]]:
+    """Return the sliders under their headings."""
+    question = found.question
+    wanted = 100 * (question.power or WANTED)
+    target = 100 * question.target
+    dearest = 20.0 * max(question.record_cost, question.release_cost, 1.0)
+    return [
+        ("Sizes", [
+            # By ratios: the script turns the share of the way into a number.
+            Slider(name="records", label="target records", low=0, high=1000, start=500),
+            Slider(name="draws", label="draws", low=0, high=1000, start=500),
+        ]),
+        ("Wanted", [
+            Slider(name="wanted", label="chance of validating", low=50, high=99, start=wanted),
+            Slider(name="target", label="reliability to show: more than", low=50, high=99,
+                   start=target, step="1" if target == round(target) else "any"),
+        ]),
+        ("Assumed of the mechanism", [
+            Slider(name="reliability", label="share of valid releases", low=50, high=100,
+                   start=100 * assumed.reliability),
+            *(
+                _margin(j, r, margin, assumed.spread)
+                for j, (r, margin) in enumerate(
+                    zip(assumed.requirements, assumed.margins, strict=True)
+                )
+            ),
+        ]),
+        ("Cost", [
+            Slider(name="record-cost", label="of a target record", low=0,
+                   high=dearest, start=question.record_cost),
+            Slider(name="release-cost", label="of a draw", low=0,
+                   high=dearest, start=question.release_cost),
+        ]),
+    ]  # fmt: skip
+
+
+def _margin(j: int, requirement: Requirement, margin: float, spread: float) -> Slider:
+    """Return the slider of one requirement's margin."""
+    # No spread margin may leave a mean at or below the lower bound.
+    most = _ROOM * (requirement.limit - requirement.low) / (1.0 + spread)
+    return Slider(
+        name=f"margin-{j}", label=f"margin of {requirement.name}",
+        low=0.05 * margin, high=max(margin, min(3.0 * margin, most)), start=margin,
+        note=f"how far valid releases stay below the limit {requirement.limit:g}",
+    )  # fmt: skip
+
+
+def _basis(found: Recommendation, assumed: Assumptions) -> list[str]:
+    """Return in words what the page computes, what it approximates and what it leaves out."""
+    option, question = found.chosen, found.question
+    counted = [r.name for r in assumed.requirements if r.two_valued]
+    others = [
+        f"{r.name} (standard deviation {deviation:.3g})"
+        for r, deviation in zip(assumed.requirements, assumed.deviations, strict=True)
+        if deviation is not None
+    ]
+    lines = [
+        f"Planned by proxyguard plan, from {found.law.origin}: {option.plan.n:,} records, "
+        f"{option.plan.releases:,} draws; {option.way.label}; tests: {option.way.tests}; chance "
+        f"{chance_words(option.power)}. Reset brings the sliders back there.",
+        "The page predicts and certifies nothing: its chances hold if the sliders are right.",
+    ]
+    if counted:
+        lines.append(
+            f"Exact for two-valued losses ({', '.join(counted)}): they are tested by the binomial "
+            "test, and the chance is a sum over all targets."
+        )
+    if others:
+        lines.append(
+            f"Approximate for other losses ({', '.join(others)}): the logarithm of a bet's capital "
+            "is taken as normal, and so is the mean that Chernoff's test sees. The true chance of "
+            "betting has to be simulated, which proxyguard plan does; in trials both lay within "
+            "0.05 of each other."
+        )
+    lines += [
+        f"Margins of valid releases are spread evenly by {assumed.spread:.0%} around the sliders; "
+        "invalid releases meet every requirement but one, "
+        + (
+            "which they miss by the least there is."
+            if assumed.excess == 0.0
+            else f"which they miss by {assumed.excess:.2g} margins."
+        ),
+        "Records are taken as drawn independently, and the losses of several requirements as "
+        "independent of each other.",
+        "Named mode counts releases that pass Holm's first level; Holm recognizes somewhat more. "
+        "Of the other modes proxyguard plan knows the chance.",
+        f"A false validation has probability {question.level:.3g} at the most"
+        + (f", for each of {question.mechanisms} mechanisms." if question.mechanisms > 1 else "."),
+    ]
+    return lines

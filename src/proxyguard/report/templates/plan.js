@@ -1,0 +1,456 @@
+"use strict";
+// What one setting of assumed margins gives, step by step as `plan/assumed.py` has it.
+const planner = (() => {
+  const SPREAD = 7, SHARES = [0.5, 0.8, 0.9, 0.95];
+  const STEPS = [0, 0.125, 0.25, 0.5, 1, 1.5, 2.5, 4, 6];
+  const TRUNCATION = 0.9;  // the largest share of its capital that a bet stakes
+  const SIZES = 24, MOST_DRAWS = 400, MOST_RECORDS = 20000;
+
+  // What does not depend on the records is kept until the claim changes.
+  let kept = { claim: "", envelopes: new Map(), thresholds: new Map(), counts: new Map() };
+  function memory(claim) {
+    const name = `${claim.target} ${claim.alpha}`;
+    if (kept.claim !== name)
+      kept = { claim: name, envelopes: new Map(), thresholds: new Map(), counts: new Map() };
+    return kept;
+  }
+  function remembered(map, key, make) {
+    if (!map.has(key)) map.set(key, make());
+    return map.get(key);
+  }
+  const envelopes = (claim) => (k, R, target) =>
+    remembered(memory(claim).envelopes, k * 100003 + R, () => bounds.envelope(k, R, target));
+
+  // Four significant digits, rounded down: a threshold a little above the largest validates nothing.
+  function decimalDown(value) {
+    const [digits, exponent] = value.toExponential().split("e");
+    return Number(`${digits.slice(0, 5)}e${exponent}`);
+  }
+
+  function defaultThreshold(R, claim) {
+    const level = (k) => bounds.upperTail(k, R, claim.target) <= claim.alpha;
+    if (!level(R)) return null;
+    const oracle = 1 + bounds.lastWhole((k) => !level(k), 0, R);
+    const extra = Math.max(0, Math.ceil(R * (1 - claim.target) / 10 - 1e-9) - 1);
+    for (let k = Math.min(R, oracle + extra); k <= R; k += 1) {
+      const t = bounds.largestThreshold(k, R, claim.target, claim.alpha, envelopes(claim)(k, R, claim.target));
+      if (t > 0) return t;
+    }
+    return null;
+  }
+
+  function thresholds(R, claim) {
+    return remembered(memory(claim).thresholds, R, () => {
+      const first = defaultThreshold(R, claim);
+      if (first === null) return [];
+      const oracle = bounds.criticalCount(R, claim.target, 0, claim.alpha, envelopes(claim));
+      const step = R * (1 - claim.target) / 10;
+      const counts = new Set(STEPS.map((share) => oracle + Math.ceil(step * share)));
+      const found = [first];
+      for (const k of [...counts].sort((a, b) => a - b))
+        if (k <= R)
+          found.push(bounds.largestThreshold(k, R, claim.target, claim.alpha, envelopes(claim)(k, R, claim.target)));
+      return [...new Set(found.filter((t) => t > 1e-12).map(decimalDown))];
+    });
+  }
+
+  // Means and chances of the kinds of release, as `assumed_kinds`.
+  function kinds(setting) {
+    const J = setting.requirements.length, valid = setting.spread > 0 ? SPREAD : 1;
+    const failing = setting.reliability < 1 ? J : 0, chances = [];
+    for (let i = 0; i < valid; i += 1) chances.push(setting.reliability / valid);
+    for (let i = 0; i < failing; i += 1) chances.push((1 - setting.reliability) / J);
+    const means = setting.requirements.map((r, j) => {
+      const width = r.high - r.low, unit = r.margin / width, limit = (r.limit - r.low) / width, every = [];
+      for (let i = 0; i < valid; i += 1)
+        every.push(limit - unit * (valid === 1 ? 1 : 1 + setting.spread * (2 * (i + 0.5) / SPREAD - 1)));
+      for (let i = 0; i < failing; i += 1) every.push(i === j ? limit + setting.excess * unit : limit - unit);
+      return every;
+    });
+    return { chances, means };
+  }
+
+  const unitLimit = (r) => (r.limit - r.low) / (r.high - r.low);
+
+  // The chance with which each kind passes one requirement's test at a level.
+  function passing(r, test, n, level, means) {
+    const v = unitLimit(r);
+    if (r.two_valued) {
+      const most = bounds.binomialQuantile(n, v, level);
+      return means.map((mean) => (most < 0 ? 0 : bounds.lowerTail(most, n, mean)));
+    }
+    const cutoff = bounds.chernoffCutoff(n, v, level), needed = -Math.log(level);
+    return means.map((mean) => {
+      const sd = r.sd === null ? 0.5 * Math.sqrt(mean * (1 - mean)) : r.sd / (r.high - r.low);
+      if (test === "chernoff")
+        return cutoff < 0 ? 0 : bounds.normalLower((cutoff - mean) * Math.sqrt(n) / sd);
+      const stake = Math.min(Math.sqrt(2 * needed / n) / sd, TRUNCATION / (1 - v)), gap = v - mean;
+      const growth = n * (stake * gap - stake ** 2 * (sd ** 2 + gap ** 2) / 2);
+      return bounds.normalLower((growth - needed) / (stake * sd * Math.sqrt(n)));
+    });
+  }
+
+  // The chance that `least` releases or more pass every test at a level: sets of kinds that pass.
+  function power(setting, n, R, level, least) {
+    if (least > R) return 0;
+    const { chances, means } = kinds(setting), A = chances.length;
+    let sets = new Map([[2 ** A - 1, 1]]);
+    setting.requirements.forEach((r, j) => {
+      const tails = passing(r, setting.test, n, level, means[j]);
+      const order = means[j].map((_, a) => a).sort((a, b) => means[j][a] - means[j][b] || a - b);
+      const next = new Map();
+      let first = 0, before = 1;
+      for (let i = 0; i <= A; i += 1) {
+        const passes = i < A ? tails[order[i]] : 0, chance = before - passes;
+        if (chance !== 0)
+          for (const [set, share] of sets) {
+            const both = set & first;
+            next.set(both, (next.get(both) ?? 0) + share * chance);
+          }
+        before = passes;
+        if (i < A) first |= 1 << order[i];
+      }
+      sets = next;
+    });
+    let sum = 0;
+    for (const [set, share] of sets) {
+      let rate = 0;
+      for (let a = 0; a < A; a += 1) if (set & (1 << a)) rate += chances[a];
+      if (rate > 0) sum += share * bounds.upperTail(least, R, Math.min(rate, 1));
+    }
+    return Math.min(1, Math.max(0, sum));
+  }
+
+  function withThreshold(setting, n, R, t) {
+    let kappa = t;
+    if (setting.requirements.every((r) => r.two_valued))  // only counts leave gaps below t
+      kappa = Math.max(...setting.requirements.map((r) => {
+        const most = bounds.binomialQuantile(n, unitLimit(r), t);
+        return most < 0 ? 0 : bounds.lowerTail(most, n, unitLimit(r));
+      }));
+    const least = bounds.criticalCount(R, setting.target, kappa, setting.alpha, envelopes(setting));
+    return power(setting, n, R, t, least);
+  }
+
+  function withShare(setting, n, R, share) {
+    const outer = setting.alpha * (1 - share);
+    // The Clopper-Pearson limit exceeds the target exactly where the tail at it is below the level.
+    const least = remembered(memory(setting).counts, `${R} ${share}`, () =>
+      1 + bounds.lastWhole((k) => bounds.upperTail(k, R, setting.target) >= outer, 0, R + 1));
+    return power(setting, n, R, setting.alpha * share / R, least);
+  }
+
+  function strongest(mode, choices, powerOf, n, R) {
+    let best = { mode, n, R, power: 0, tuned: null };
+    for (const tuned of choices) {
+      const found = powerOf(tuned);
+      if (found > best.power) best = { ...best, power: found, tuned };
+    }
+    return best;
+  }
+  const direct = (setting, n, R) =>
+    strongest("direct", thresholds(R, setting), (t) => withThreshold(setting, n, R, t), n, R);
+  const named = (setting, n, R) =>
+    strongest("named", SHARES, (share) => withShare(setting, n, R, share), n, R);
+
+  function best(setting, n, R) {
+    const one = direct(setting, n, R), other = named(setting, n, R);
+    return other.power > one.power ? other : one;
+  }
+
+  const fewestDraws = (claim) => {
+    let R = 1;
+    while (R < 10000 && !thresholds(R, claim).length) R += 1;
+    return R;
+  };
+
+  function geometric(low, high, count) {
+    const numbers = new Set([low, high]);
+    for (let i = 0; i < count; i += 1) numbers.add(Math.round(low * (high / low) ** (i / (count - 1))));
+    return [...numbers].sort((a, b) => a - b);
+  }
+
+  // For each number of draws the fewest records that reach the wanted chance, if any do.
+  function frontier(setting, wanted) {
+    const first = fewestDraws(setting), line = [];
+    let near = MOST_RECORDS;
+    for (const R of geometric(first, Math.max(MOST_DRAWS, 4 * first), SIZES)) {
+      // What reached it before is asked first: one that does is enough.
+      const choices = [
+        ...thresholds(R, setting).map((t) => (n) => withThreshold(setting, n, R, t)),
+        ...SHARES.map((share) => (n) => withShare(setting, n, R, share)),
+      ];
+      const short = (n) => {
+        const reached = choices.findIndex((powerOf) => powerOf(n) >= wanted);
+        if (reached > 0) choices.unshift(...choices.splice(reached, 1));
+        return reached < 0;
+      };
+      // More draws need no more records than a few fewer did, or hardly: look there first.
+      let low = 0, high = MOST_RECORDS + 1;
+      if (near < MOST_RECORDS && !short(near)) high = near;
+      else if (short(MOST_RECORDS)) { line.push({ R, n: null }); continue; }
+      const half = Math.floor(high / 2);
+      if (half > 0 && short(half)) low = half;
+      const n = 1 + bounds.lastWhole(short, low, high);
+      near = n;
+      line.push({ R, n });
+    }
+    return line;
+  }
+
+  function cheapest(setting, line) {
+    let least = null;
+    for (const { R, n } of line) {
+      if (n === null) continue;
+      const cost = setting.record_cost * n + setting.release_cost * R;
+      if (least === null || cost < least.cost) least = { R, n, cost };
+    }
+    return least === null ? null : { ...best(setting, least.n, least.R), cost: least.cost };
+  }
+
+  return Object.freeze({ direct, named, best, frontier, cheapest, fewestDraws, thresholds, geometric,
+    MOST_RECORDS });
+})();
+
+(() => {
+  const box = document.querySelector(".pg-plan");
+  if (!box) return;
+  const given = JSON.parse(box.querySelector("script").textContent);
+  const $ = (selector) => box.querySelector(selector);
+  const LINES = 41;
+  let setting, n, R, wanted, line = [], waiting = 0;
+
+  const whole = (x) => x.toLocaleString("en-US", { maximumFractionDigits: 0 });
+  const percent = (x, digits = 1) =>
+    `${x >= 0.9995 && x < 1 ? "more than 99.9" : (100 * x).toFixed(digits)}\u00a0%`;
+  const short = (x) => String(Number(x.toPrecision(4)));
+  // A slider of sizes goes by ratios: as many steps from 50 to 100 as from 500 to 1,000.
+  const atStep = (low, high, step) => Math.round(low * (high / low) ** (step / 1000));
+  const stepOf = (low, high, x) => 1000 * Math.log(x / low) / Math.log(high / low);
+
+  const sliders = [...box.querySelectorAll("input[type=range]")];
+  const ends = { records: [20, planner.MOST_RECORDS], draws: [5, 2000] };
+  const number = (name) => Number($(`#pg-${name}`).value);
+  const size = (name) => atStep(...ends[name], number(name));
+  const setSize = (name, x) => { $(`#pg-${name}`).value = stepOf(...ends[name], x); };
+
+  function read() {
+    n = size("records");
+    R = size("draws");
+    wanted = number("wanted") / 100;
+    const target = number("target") / 100;
+    setting = {
+      ...given, target, test: $("#pg-test")?.value ?? "betting", reliability: Math.max(number("reliability") / 100, target),
+      record_cost: number("record-cost"), release_cost: number("release-cost"),
+      requirements: given.requirements.map((r, j) => ({ ...r, margin: number(`margin-${j}`) })),
+    };
+  }
+
+  function say(id, text) {
+    const slider = $(`#pg-${id}`);
+    $(`#pg-${id}-is`).textContent = text;
+    slider.setAttribute("aria-valuetext", text);
+  }
+
+  function words() {
+    say("records", whole(n));
+    say("draws", whole(R));
+    say("wanted", `${number("wanted")}\u00a0%`);
+    say("target", `${number("target")}\u00a0%`);
+    say("reliability", `${(100 * setting.reliability).toFixed(1)}\u00a0%`);
+    say("record-cost", short(setting.record_cost));
+    say("release-cost", short(setting.release_cost));
+    setting.requirements.forEach((r, j) => say(`margin-${j}`, short(r.margin)));
+  }
+
+  // Pictures.
+
+  const SVG = "http://www.w3.org/2000/svg";
+  const HEIGHT = 280, LEFT = 54, RIGHT = 16, TOP = 14, BOTTOM = 44;
+  let WIDTH = 560;  // of the picture at hand: letters keep their size on every screen
+  function mark(parent, name, attributes, text) {
+    const made = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    if (text !== undefined) made.textContent = text;
+    parent.append(made);
+    return made;
+  }
+  const logScale = (low, high, from, to) => (x) => from + (to - from) * Math.log(x / low) / Math.log(high / low);
+  function roundNumbers(low, high) {
+    const found = [];
+    for (let power = 10 ** Math.floor(Math.log10(low)); power <= high; power *= 10)
+      for (const lead of [1, 2, 5]) if (lead * power >= low && lead * power <= high) found.push(lead * power);
+    // Fewer where they would run into each other.
+    return [found, found.filter((x) => /^[15]0*$/.test(String(x))), found.filter((x) => /^10*$/.test(String(x)))]
+      .find((some) => some.length * 75 < WIDTH - LEFT) ?? [];
+  }
+  function axes(svg, x, y, xs, ys, xName, yWords) {
+    svg.replaceChildren();
+    svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
+    for (const value of ys) {
+      mark(svg, "line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value), class: "pg-grid" });
+      mark(svg, "text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end", class: "pg-quiet" }, yWords(value));
+    }
+    for (const value of xs) {
+      mark(svg, "line", { x1: x(value), x2: x(value), y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM + 5, class: "pg-axis" });
+      mark(svg, "text", { x: x(value), y: HEIGHT - BOTTOM + 19, "text-anchor": "middle", class: "pg-quiet" }, whole(value));
+    }
+    mark(svg, "line", { x1: LEFT, x2: WIDTH - RIGHT, y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM, class: "pg-axis" });
+    mark(svg, "text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle", class: "pg-label" }, xName);
+  }
+  const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
+
+  function curves(svg, [low, high], at, powerAt, xName) {
+    WIDTH = Math.max(260, svg.clientWidth);
+    const x = logScale(low, high, LEFT, WIDTH - RIGHT);
+    const y = (p) => HEIGHT - BOTTOM - p * (HEIGHT - BOTTOM - TOP);
+    axes(svg, x, y, roundNumbers(low, high), [0, 0.25, 0.5, 0.75, 1], xName, (p) => `${100 * p}\u00a0%`);
+    mark(svg, "line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y(wanted), y2: y(wanted), class: "pg-target" });
+    const xs = planner.geometric(low, high, LINES);
+    for (const [mode, look] of [["named", "pg-others"], ["direct", "pg-curve"]])
+      mark(svg, "path", { d: path(xs.map((size) => [x(size), y(powerAt(mode, size))])), class: `${look} pg-open-line` });
+    const now = powerAt("best", at);
+    if (at >= low && at <= high) {
+      mark(svg, "line", { x1: x(at), x2: x(at), y1: y(now), y2: HEIGHT - BOTTOM, class: "pg-whisker" });
+      mark(svg, "circle", { cx: x(at), cy: y(now), r: 6.5, class: "pg-estimate" });
+    }
+  }
+
+  const MAP = { low: [5, 400], high: [20, planner.MOST_RECORDS] };
+  function map(cheapest) {
+    const svg = $("#pg-map"), reach = line.filter((one) => one.n !== null);
+    WIDTH = Math.max(260, svg.clientWidth);
+    MAP.low = [line[0].R, Math.max(line[line.length - 1].R, R)];
+    const x = logScale(...MAP.low, LEFT, WIDTH - RIGHT), y = logScale(...MAP.high, HEIGHT - BOTTOM, TOP);
+    const inside = (records) => Math.min(MAP.high[1], Math.max(MAP.high[0], records));
+    axes(svg, x, y, roundNumbers(...MAP.low), [50, 200, 1000, 5000, 20000], "draws", whole);
+    if (reach.length > 1) {
+      const edge = reach.map((one) => [x(one.R), y(inside(one.n))]);
+      const right = edge[edge.length - 1][0];
+      mark(svg, "path", { d: `${path(edge)}L${right} ${TOP}L${edge[0][0]} ${TOP}Z`, class: "pg-enough" });
+      mark(svg, "path", { d: path(edge), class: "pg-curve pg-open-line" });
+      mark(svg, "text", { x: right - 8, y: TOP + 16, "text-anchor": "end", class: "pg-quiet" }, `${percent(wanted, 0)} and more`);
+    }
+    if (cheapest) {
+      const same = planner.geometric(...MAP.low, 60).map((draws) =>
+        [draws, (cheapest.cost - setting.release_cost * draws) / (setting.record_cost || 1e-9)])
+        .filter(([, records]) => records >= MAP.high[0] && records <= MAP.high[1]);
+      mark(svg, "path", { d: path(same.map(([draws, records]) => [x(draws), y(records)])), class: "pg-target pg-open-line" });
+      mark(svg, "path", { d: star(x(cheapest.R), y(inside(cheapest.n)), 11), class: "pg-star" });
+    }
+    if (R >= MAP.low[0]) mark(svg, "circle", { cx: x(R), cy: y(inside(n)), r: 6.5, class: "pg-estimate" });
+  }
+  function star(cx, cy, r) {
+    const points = [];
+    for (let i = 0; i < 10; i += 1) {
+      const far = i % 2 ? r * 0.45 : r, turn = Math.PI * (i / 5 - 0.5);
+      points.push([cx + far * Math.cos(turn), cy + far * Math.sin(turn)]);
+    }
+    return `${path(points)}Z`;
+  }
+
+  // Where somebody points on the map, the sliders follow.
+  function follow(event) {
+    const frame = $("#pg-map").getBoundingClientRect();
+    WIDTH = Math.max(260, $("#pg-map").clientWidth);
+    const share = (at, from, to) => Math.min(1, Math.max(0, (at - from) / (to - from)));
+    const right = share((event.clientX - frame.left) / frame.width * WIDTH, LEFT, WIDTH - RIGHT);
+    const up = share((event.clientY - frame.top) / frame.height * HEIGHT, HEIGHT - BOTTOM, TOP);
+    setSize("draws", MAP.low[0] * (MAP.low[1] / MAP.low[0]) ** right);
+    setSize("records", MAP.high[0] * (MAP.high[1] / MAP.high[0]) ** up);
+    show();
+  }
+
+  // What is written for audit.toml.
+
+  const quoted = (text) => text.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", " ");
+  // No exponent, which a declaration does not read.
+  const decimal = (x) => (x >= 1e-4 ? String(x) : x.toFixed(20).replace(/0+$/, ""));
+  function toml(found) {
+    const counted = setting.requirements.every((r) => r.two_valued);
+    const some = setting.requirements.some((r) => r.two_valued);
+    const margins = setting.requirements.map((r) => `${r.name} ${short(r.margin)}`).join(", ");
+    const lines = [`# target: ${n} records; every mechanism: draws = ${R}`, "[claim]", `mode = "${found.mode}"`];
+    if (counted || !some) lines.push(`test = "${counted ? "binomial" : setting.test}"`);
+    else lines.push("# no test is named: shares get the binomial one and other losses betting by default");
+    if (found.mode === "direct") lines.push('bound = "sharp"');
+    if (found.tuned !== null)
+      lines.push(found.mode === "direct" ? `threshold = "${decimal(found.tuned)}"` : `release_share = "${found.tuned}"`);
+    lines.push(`reliability_target = "${setting.target}"`, `alpha = "${quoted(given.family_alpha)}"`, "",
+      "[plan]", `records = ${n}`, `draws = ${R}`, `power = "${found.power.toFixed(4)}"`,
+      `reliability = "${short(setting.reliability)}"`, `origin = "${quoted(`assumed margins (${margins})`)}"`,
+      `cost = "${short(setting.record_cost * n + setting.release_cost * R)}"`, "[plan.margins]",
+      ...setting.requirements.map((r) => `"${quoted(r.name)}" = "${short(r.margin)}"`));
+    return `${lines.join("\n")}\n`;
+  }
+
+  function show() {
+    read();
+    words();
+    const found = planner.best(setting, n, R);
+    const cost = setting.record_cost * n + setting.release_cost * R;
+    $(".pg-chance").textContent = percent(found.power);
+    $(".pg-bar span").style.setProperty("inline-size", `${100 * found.power}%`);
+    $(".pg-chance-words").textContent = `chance that ${whole(n)} records and ${whole(R)} draws validate a ` +
+      `reliability above ${number("target")}\u00a0%, for a cost of ${whole(cost)}, in ${found.mode} mode.`;
+    const power = { direct: planner.direct, named: planner.named, best: planner.best };
+    curves($("#pg-by-records"), ends.records, n, (mode, x) => power[mode](setting, x, R).power, `records, with ${whole(R)} draws`);
+    const few = planner.fewestDraws(setting);
+    curves($("#pg-by-draws"), [Math.min(few, R), Math.max(400, R)], R, (mode, x) => power[mode](setting, n, x).power, `draws, with ${whole(n)} records`);
+    $("#pg-toml").textContent = toml(found);
+    box.classList.add("pg-working");
+    cancelAnimationFrame(waiting);
+    waiting = requestAnimationFrame(() => { waiting = requestAnimationFrame(search); });
+  }
+
+  let key = "", cheap = null;
+  function search() {
+    // Sizes and costs do not move the line of least records.
+    const asked = JSON.stringify([setting.requirements, setting.test, setting.reliability, setting.target, wanted]);
+    if (asked !== key) line = planner.frontier(setting, wanted);
+    key = asked;
+    cheap = planner.cheapest(setting, line);
+    map(cheap);
+    box.classList.remove("pg-working");
+    $(".pg-cheapest").textContent = cheap
+      ? `Cheapest for ${percent(wanted, 0)}: ${whole(cheap.n)} records and ${whole(cheap.R)} draws, cost ${whole(cheap.cost)}.`
+      : `No size up to ${whole(planner.MOST_RECORDS)} records reaches ${percent(wanted, 0)}.`;
+    $(".pg-take").hidden = !cheap;
+  }
+
+  function reset() {
+    for (const slider of sliders) slider.value = slider.defaultValue;
+    if ($("#pg-test")) $("#pg-test").selectedIndex = 0;
+    setSize("records", given.n);
+    setSize("draws", given.releases);
+    show();
+  }
+
+  box.addEventListener("input", show);
+  $(".pg-reset").addEventListener("click", reset);
+  $(".pg-take").addEventListener("click", () => {
+    setSize("records", cheap.n);
+    setSize("draws", cheap.R);
+    show();
+  });
+  $(".pg-copy").addEventListener("click", async () => {
+    const text = $("#pg-toml");
+    getSelection().selectAllChildren(text);
+    try {
+      await navigator.clipboard.writeText(text.textContent);
+      $(".pg-copied").textContent = "Copied.";
+    } catch {
+      $(".pg-copied").textContent = "Selected: copy it with the keyboard.";
+    }
+  });
+  $("#pg-map").addEventListener("pointerdown", (event) => {
+    event.target.ownerSVGElement?.setPointerCapture?.(event.pointerId);
+    follow(event);
+  });
+  $("#pg-map").addEventListener("pointermove", (event) => { if (event.buttons) follow(event); });
+  addEventListener("resize", show);
+  ends.records[1] = Math.max(planner.MOST_RECORDS, given.n);
+  ends.draws[1] = Math.max(2000, given.releases);
+  box.hidden = false;
+  reset();
+})();

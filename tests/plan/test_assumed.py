@@ -1,0 +1,94 @@
+"""What the page with sliders computes, against the planner: sums, and simulated bets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from proxyguard import Requirement
+from proxyguard.plan.assumed import Assumptions
+from proxyguard.plan.law import assumed_law, pilot_law
+from proxyguard.plan.question import Question, settings, ways
+from proxyguard.plan.search import exact_power, power, power_on
+from proxyguard.plan.targets import Targets
+from proxyguard.registry.test import ComponentTest
+
+ERROR = Requirement(name="error", low=0, high=1, limit=0.3, two_valued=True)
+RARE = Requirement(name="rare", low=0, high=1, limit=0.2, two_valued=True)
+BRIER = Requirement(name="Brier", low=0, high=1, limit=0.2)
+QUESTION = Question(reliability_target="0.8", n=300, releases=60)
+
+
+def test_the_direct_power_of_two_valued_losses_is_the_best_exact_one() -> None:
+    for requirements, margins in (((ERROR,), (0.08,)), ((ERROR, RARE), (0.08, 0.06))):
+        law = assumed_law(requirements, margins=margins, reliability=0.95, spread=0.2)
+        (way,) = (
+            way for way in ways(QUESTION, requirements)
+            if way.mode == "direct" and way.test is ComponentTest.BINOMIAL
+        )  # fmt: skip
+        plans = [plan for plan, _ in settings(way, QUESTION, law, 300, 60)]
+        powers = [exact_power(law, plan) for plan in plans]
+        found = Assumptions.of(law, QUESTION).direct(300, 60)
+        assert found.power == pytest.approx(max(p for p in powers if p is not None), rel=1e-9)
+        # The sum over sets of kinds is what targets give that are drawn by the thousand.
+        best = plans[int(np.argmax(powers))]
+        drawn = power_on(Targets(law, 300, repetitions=10_000, seed=3), best)
+        assert abs(drawn.value - found.power) < 4 * drawn.standard_error
+        assert 0.2 < found.power < 0.9
+
+
+def test_the_named_power_is_never_above_that_of_holm() -> None:
+    law = assumed_law([ERROR], margins=[0.09], reliability=0.95, spread=0.2)
+    (way,) = (
+        way for way in ways(QUESTION, [ERROR])
+        if way.mode == "named" and way.test is ComponentTest.BINOMIAL
+    )  # fmt: skip
+    holm = max(
+        (power(law, plan, repetitions=2000) for plan, _ in settings(way, QUESTION, law, 300, 60)),
+        key=lambda found: found.value,
+    )
+    found = Assumptions.of(law, QUESTION).named(300, 60).power
+    assert 0.1 < found < holm.value + 4 * holm.standard_error
+
+
+@pytest.mark.parametrize(
+    ("limit", "margin", "deviation", "n"),
+    [(0.2, 0.05, 0.15, 150), (0.3, 0.1, 0.3, 120), (0.1, 0.02, 0.1, 400)],
+)
+def test_bets_are_approximated_to_a_twentieth(
+    limit: float, margin: float, deviation: float, n: int
+) -> None:
+    requirement = Requirement(name="loss", low=0, high=1, limit=limit)
+    law = assumed_law(
+        [requirement], margins=[margin], deviations=[deviation], reliability=0.95, spread=0.2
+    )
+    (way,) = (
+        way for way in ways(QUESTION, [requirement])
+        if way.mode == "direct" and way.test is ComponentTest.BETTING
+    )  # fmt: skip
+    found = Assumptions.of(law, QUESTION).direct(n, 60)
+    (plan,) = (
+        plan for plan, _ in settings(way, QUESTION, law, n, 60)
+        if f"{float(plan.claim.registered()['threshold'])}" == found.tuned  # type: ignore[arg-type]
+    )  # fmt: skip
+    drawn = power_on(Targets(law, n, repetitions=150, seed=1), plan)
+    assert abs(drawn.value - found.power) < 0.05 + 2 * drawn.standard_error
+    assert found.power > 0.1
+
+
+def test_assumptions_are_found_again_in_the_law_that_was_made_from_them() -> None:
+    law = assumed_law(
+        [ERROR, BRIER], margins=[0.08, 0.05], deviations=[None, 0.15], reliability=0.95,
+        spread=0.2, excess=0.5,
+    )  # fmt: skip
+    found = Assumptions.of(law, QUESTION)
+    assert found.margins == pytest.approx((0.08, 0.05))
+    assert (found.reliability, found.spread) == pytest.approx((0.95, 0.2))
+    assert found.excess == pytest.approx(0.5, rel=1e-6)
+    assert found.deviations[0] is None
+    assert found.deviations[1] == pytest.approx(0.15, rel=0.05)  # 400 quantiles have fewer tails
+    # Pilots of one kind have no spread and no invalid release.
+    alike = pilot_law(np.full((3, 50, 1), 0.1), [BRIER], reliability="0.9")
+    assert (Assumptions.of(alike, QUESTION).spread, Assumptions.of(alike, QUESTION).excess) == (
+        pytest.approx(0.0, abs=1e-9), 0.0,
+    )  # fmt: skip

@@ -1,0 +1,152 @@
+"""The page of a plan computes what Python does, and can be moved by hand and by key."""
+
+from __future__ import annotations
+
+import json
+import random
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from proxyguard import Question, Requirement, assumed_law, recommend
+from proxyguard.plan.assumed import Assumptions
+from proxyguard.plan.recommend import Recommendation
+from proxyguard.registry.test import ComponentTest
+from report.browser.conftest import Opener
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+REFERENCES = Path(__file__).parents[2] / "references"
+ERROR = Requirement(name="error", low=0, high=1, limit=0.3, two_valued=True)
+READY = "document.querySelector('.pg-cheapest').textContent.length > 5"
+
+
+@pytest.fixture(scope="module")
+def found() -> Recommendation:
+    law = assumed_law([ERROR], margins=[0.08], reliability=0.95, spread=0.2)
+    question = Question(
+        reliability_target="0.8", n=400, releases=60, modes=("direct",),
+        tests=(ComponentTest.BINOMIAL,), release_cost=5.0,
+    )  # fmt: skip
+    return recommend(law, question, repetitions=100)
+
+
+def open_page(opened: Opener, found: Recommendation, **options: Any) -> Page:
+    page = opened(found.to_html(), **options)
+    page.wait_for_function(READY)
+    return page
+
+
+def random_setting(rng: random.Random) -> Assumptions:
+    count = rng.choice([1, 1, 2, 3])
+    requirements, margins, deviations = [], [], []
+    for j in range(count):
+        low, width = rng.choice([0.0, -1.0]), rng.choice([1.0, 2.0])
+        limit = rng.uniform(0.08, 0.45)
+        two_valued = rng.random() < 0.6
+        high = low + width
+        requirements.append(
+            Requirement(
+                name=f"r{j}", low=low, high=high, limit=low + limit * width, two_valued=two_valued
+            )
+        )
+        margins.append(rng.uniform(0.2, 0.55) * limit * width)
+        deviations.append(None if two_valued else rng.uniform(0.05, 0.3) * width)
+    target = rng.choice([0.6, 0.7, 0.8, 0.9])
+    return Assumptions(
+        requirements=tuple(requirements), margins=tuple(margins), deviations=tuple(deviations),
+        reliability=rng.uniform(target + 0.02, 1.0), spread=rng.choice([0.0, 0.2, 0.4]),
+        excess=rng.choice([0.0, 0.3]), reliability_target=str(target),
+        alpha=rng.choice(["0.05", "0.02", "0.1"]),
+        test=rng.choice([ComponentTest.BETTING, ComponentTest.CHERNOFF]),
+    )  # fmt: skip
+
+
+def test_powers_are_those_of_python_at_fifty_random_settings(
+    opened: Opener, found: Recommendation
+) -> None:
+    rng = random.Random(20260824)
+    page = open_page(opened, found)
+    middling = 0
+    for _ in range(50):
+        setting, n, releases = random_setting(rng), rng.randint(60, 1500), rng.randint(20, 250)
+        asked = {
+            "requirements": [
+                {"low": r.low, "high": r.high, "limit": r.limit, "margin": margin,
+                 "sd": deviation, "two_valued": r.two_valued}
+                for r, margin, deviation in zip(setting.requirements, setting.margins,
+                                                setting.deviations, strict=True)
+            ],
+            "reliability": setting.reliability, "spread": setting.spread,
+            "test": setting.test.value, "excess": setting.excess,
+            "target": float(str(setting.reliability_target)),
+            "alpha": float(str(setting.alpha)),
+        }  # fmt: skip
+        here = page.evaluate(
+            "([s, n, R]) => [planner.direct(s, n, R).power, planner.named(s, n, R).power]",
+            [asked, n, releases],
+        )
+        there = [setting.direct(n, releases).power, setting.named(n, releases).power]
+        assert here == pytest.approx(there, abs=1e-9)
+        middling += sum(0.01 < power < 0.99 for power in there)
+    assert middling > 25  # powers of 0 and 1 would agree by themselves
+
+
+def test_bounds_are_the_references_to_twelve_digits(opened: Opener, found: Recommendation) -> None:
+    page = open_page(opened, found)
+    asked: list[tuple[str, list[float], float]] = []
+    for row in json.loads((REFERENCES / "binomial.json").read_text())["rows"]:
+        name = {"lower_tail": "lowerTail", "upper_tail": "upperTail"}.get(row["kind"])
+        if name:
+            asked.append((name, [row["k"], row["n"], float(row["p"])], float(row["value"])))
+    for row in json.loads((REFERENCES / "sharp.json").read_text())["rows"]:
+        if row["kind"] == "p_value":
+            numbers = [row["N"], row["R"], float(row["eta0"]), float(row["kappa"])]
+            asked.append(("sharpPvalue", numbers, float(row["value"])))
+    assert len(asked) > 70
+    script = "asked => asked.map(([name, numbers]) => bounds[name](...numbers))"
+    values = page.evaluate(script, [[name, numbers] for name, numbers, _ in asked])
+    for value, (name, numbers, expected) in zip(values, asked, strict=True):
+        # Below the least normal double there are no twelve digits.
+        if expected > 1e-300:
+            assert value == pytest.approx(expected, rel=1e-12), (name, numbers)
+
+
+def test_the_cheapest_plan_reaches_the_wanted_chance_and_a_record_less_does_not(
+    opened: Opener, found: Recommendation
+) -> None:
+    page = open_page(opened, found)
+    page.get_by_role("button", name="Take these sizes").click()
+    value = tomllib.loads(page.locator("#pg-toml").inner_text())
+    n, releases = value["plan"]["records"], value["plan"]["draws"]
+    assumed = Assumptions.of(found.law, found.question)
+    assert assumed.direct(n, releases).power == pytest.approx(
+        float(value["plan"]["power"]), abs=1e-4
+    )
+    assert max(assumed.direct(n, releases).power, assumed.named(n, releases).power) >= 0.8
+    assert assumed.direct(n - 1, releases).power < 0.8
+    assert value["claim"]["mode"] == "direct"
+    assert value["claim"]["test"] == "binomial"
+    assert float(value["claim"]["threshold"]) < 0.05
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_keys_move_a_slider_and_reset_brings_it_back(
+    opened: Opener, found: Recommendation, width: int
+) -> None:
+    page = open_page(opened, found, width=width)
+    before = page.locator(".pg-chance").inner_text()
+    slider = page.get_by_role("slider", name="target records")
+    assert slider.get_attribute("aria-valuetext") == "400"
+    slider.focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    assert int((slider.get_attribute("aria-valuetext") or "").replace(",", "")) > 400
+    assert page.locator(".pg-chance").inner_text() != before
+    page.get_by_role("button", name="Reset").click()
+    assert page.locator(".pg-chance").inner_text() == before
+    # Nothing sticks out of the window.
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
