@@ -569,7 +569,7 @@ def _estimand(
     )
     if isinstance(member.target.design, StratifiedDesign):
         words += "; members are weighted by the registered strata too"
-    # A release may have such a column, with the names of all members in it.
+    # No stored release has such a column; what its maker gives to others may, with all names in it.
     if member.excluded:
         columns = ", ".join(map(repr, member.excluded))
         words += (

@@ -306,14 +306,14 @@ def _law(
     typed = [Required.read(text) for text in require]
     requirements = [asked.requirement for asked in typed]
     if losses is not None:
+        from proxyguard.errors import TableError
         from proxyguard.losses.measure import read_loss_file
 
-        names = [r.name for r in requirements]
-        read = read_loss_file(losses, None, names)
-        if set(read.requirements) != set(names):
-            raise typer.BadParameter(f"the losses are about {list(read.requirements)}, not {names}")
-        order = [read.requirements.index(name) for name in names]
-        law = pilot_law(read.values[:, :, order], requirements, reliability=reliability)
+        try:
+            read = read_loss_file(losses, None, [r.name for r in requirements])
+        except TableError as error:
+            raise typer.BadParameter(str(error)) from None
+        law = pilot_law(read.values, requirements, reliability=reliability)
         return law if reliability is not None else cautious(law)
     if reliability is None:
         raise typer.BadParameter("assumed margins need --reliability, the share of valid releases")
