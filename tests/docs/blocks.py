@@ -10,7 +10,8 @@ its own:
 * ``toml`` without a title: it parses, and its tables are those of a declaration.
 * ``r``: run by Rscript.
 
-``<!-- not run: why -->`` above a block leaves it out. Blocks without a language are no code.
+``<!-- not run: why -->`` above a block leaves it out. A page with ``<!-- run by TEST -->`` is run
+by that test, which knows its name. Blocks without a language are no code.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ FENCE = re.compile(
     flags=re.DOTALL | re.MULTILINE,
 )
 CODE = ("python", "sh", "toml", "r")
+RUN_BY = re.compile(r"<!-- run by (\S+) -->")
 EXIT = re.compile(r"# exit code (\d+)\s*$")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.blocks import blocks_of, run_page
+from docs.blocks import RUN_BY, blocks_of, run_page
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
@@ -20,7 +20,7 @@ WITH_CODE = [
         marks=[pytest.mark.whole] if any(b.language == "sh" for b in blocks_of(text)) else [],
     )
     for name, text in PAGES.items()
-    if blocks_of(text)
+    if blocks_of(text) and not RUN_BY.search(text)
 ]
 
 
@@ -31,6 +31,12 @@ def test_the_code_of_a_page_runs_and_prints_what_it_shows(name: str, tmp_path: P
         pytest.skip("needs R: there is no Rscript on PATH")
     tried = list(run_page(text, tmp_path))
     assert len(tried) == sum(block.not_run is None for block in blocks_of(text))
+
+
+def test_a_page_that_another_test_runs_is_known_to_it() -> None:
+    for name, text in PAGES.items():
+        for test in RUN_BY.findall(text):
+            assert name in (DOCS.parent / test).read_text("utf-8")
 
 
 def test_few_blocks_are_left_out_and_each_says_why() -> None:
