@@ -196,7 +196,9 @@ def test_status_tells_what_remains_of_the_guarantee(at: At) -> None:
     assert "deviations were recorded later" in str(found.guarantee)
     assert found.verdicts[0].warning.startswith("No guarantee remains: deviation recorded later")
     shown = CliRunner().invoke(app, ["status", str(audit.folder.path)]).output
-    for words in ("No guarantee remains", "Guarantee: ", "Attestation: ",
+    required = found.required[0]
+    assert required.startswith("The Brier score of a model trained on a release m")
+    for words in ("No guarantee remains", "Guarantee: ", "Attestation: ", required[:40],
                   "Deviation: the draws were made twice"):  # fmt: skip
         assert words in shown
 

@@ -69,8 +69,10 @@ def test_the_bar_is_never_narrower_than_the_interval(
 
 
 def test_verdicts_without_an_interval_have_no_bar(capsys: pytest.CaptureFixture[str]) -> None:
-    show.show_verdicts([verdict(target=None, lower=None, binding="", advice="")])
-    assert capsys.readouterr().out.splitlines() == ["? UNRESOLVED: m", "    It is open."]
+    bare = {"binding": "", "advice": ""}
+    show.show_verdicts([verdict(certified=False, **bare)])  # Holm settles nothing, and no bound is
+    show.show_verdicts([verdict(target=None, lower=None, **bare)])
+    assert capsys.readouterr().out.splitlines() == ["? UNRESOLVED: m", "    It is open."] * 2
 
 
 def test_the_three_verdicts_differ_by_word_and_mark() -> None:
@@ -82,13 +84,16 @@ def test_the_three_verdicts_differ_by_word_and_mark() -> None:
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"certified": False}, "between 50.0 % and 95.0 % (for reading); required: more than 80 %"),
+        ({"certified": False, "decision": Decision.VALIDATED, "lower": 0.8, "upper": None},
+         "more than 80 %; required: more than 80 %"),
+        ({"lower": 0.50003, "upper": 0.79999},
+         "between 50.0 % and 79.999 %; required: more than 80 %"),
         ({"lower": 0.9, "upper": 0.2},
          "contradictory: at least 90.0 %, at most 20.0 %; required: more than 80 %"),
         ({"decision": "validated", "lower": 0.8, "upper": None},
          "more than 80 %; required: more than 80 %"),
     ],
-    ids=["for reading", "contradictory", "on the target"],
+    ids=["decided by Holm", "apart", "contradictory", "on the target"],
 )  # fmt: skip
 def test_the_interval_says_no_more_than_is_certified(
     changes: dict[str, Any], line: str, capsys: pytest.CaptureFixture[str]

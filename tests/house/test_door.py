@@ -192,7 +192,7 @@ DOORS: dict[str, Door] = {
         "form": [*CHOICE, None], "two_valued": FLAG, "indicator": FLAG, "slack": LEVEL,
         "missing": [*CHOICE, None],
         "ramp": [*LEVEL, 0.1], "group": [3, "", object()], "promise": [3, "", object()],
-        "attack": [3, "", object()],
+        "attack": [3, "", object()], "quantity": [3, "x", object()],
         "thresholds": SIZE, "member_error": [*COST, 1.0, None],
     }),
     "SequentialAudit": (pg.SequentialAudit, {"plan": PLAN}, {

@@ -6,6 +6,7 @@ the frame around them (ledger, lineage, software) is the least that a report can
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -241,11 +242,18 @@ def registry_of(
         )
         for one in requirements
     )
-    member = RegisteredMember.model_construct(requirements=resolved, mechanisms={})
+    member = RegisteredMember.model_construct(
+        requirements=resolved, mechanisms={}, source=None, procedure=None
+    )
     declaration = Declaration.model_construct(
         claim=claim or ClaimPart(reliability_target="0.8", beta="0.05"), plan=plan
     )
     return Registry.model_construct(declaration=declaration, members={"target": member})
+
+
+def unmarked(page: str) -> str:
+    """Return a page as it is read: without the marks of the terms that it explains."""
+    return re.sub(r'<button type="button" class="pg-term"[^>]*>([^<]*)</button>', r"\1", page)
 
 
 def manifest_of(draws: Mapping[str, Sequence[AnyDraw]]) -> ReleaseManifest:

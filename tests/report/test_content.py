@@ -52,7 +52,15 @@ from proxyguard.report.sources import (
     sources_of,
     to_csv,
 )
-from report.synthetic import drawn, entries, manifest_of, predicate_of, registry_of, sealed_as
+from report.synthetic import (
+    drawn,
+    entries,
+    manifest_of,
+    predicate_of,
+    registry_of,
+    sealed_as,
+    unmarked,
+)
 
 HOSTILE = '</script><img src=x onerror="alert(1)">| `x` \u202e{{7*7}} [a](javascript:b) =1+1'
 FIRST = pg.Requirement(name="first", low=0, high=1, limit=0.3)
@@ -107,6 +115,20 @@ def test_binding_is_what_the_evidence_calls_binding() -> None:
     expected = np.bincount(certificate.evidence.binding, minlength=2)
     assert [count for _, count in report.bindings[0].counts] == expected.tolist()
     assert report.verdicts[0].binding == "first"
+
+
+def test_what_was_required_stands_in_every_form_of_the_report() -> None:
+    sources = family()
+    report = build_report(sources)
+    first, second = report.required
+    assert first == "The mean of 'first' must stay below 0.3 (on a scale from 0 to 1)."
+    assert report_values(report, sources)["required"] == [first, second]
+    assert "The mean of &#39;first&#39; must stay below 0.3" in to_html(report, sources)
+    # Before the evidence, which means nothing to who does not know what was asked.
+    markdown = to_markdown(report)
+    assert markdown.index("must stay below 0.3") < markdown.index("## What this is about")
+    certificate = pg.certify(losses(0.15), [FIRST, SECOND], reliability_target=0.8, seed=1)
+    assert first in str(certificate)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +243,8 @@ def test_json_has_everything_and_is_canonical() -> None:
     assert len(values["tables"]) == len(report.tables)
     assert len(values["rows"]["values"]) == 3 * 40 * 2
     assert len(values["rows"]["values"][0]) == len(values["rows"]["columns"])
-    assert values["certificate"]["verdicts"][0]["lower"]["value"] == report.verdicts[0].lower
+    # Decided by Holm: what is shown is what the decision says, and the bound is on record.
+    assert report.verdicts[0].lower == 0.8 < values["certificate"]["verdicts"][0]["lower"]["value"]
     assert report_values(report, sources)["format"] == 1
 
 
@@ -354,7 +377,7 @@ def test_a_lost_guarantee_stands_on_every_card() -> None:
     report = build_report(sources)
     said = "No guarantee remains: the target was seen before."
     assert all(card_of(verdict).warning == said for verdict in report.verdicts)
-    page = to_html(report, sources)
+    page = unmarked(to_html(report, sources))
     assert page.count(said) == 1
     assert page.index(said) < page.index("<h3>good</h3>")
     assert page.count('<span class="pg-lost">no guarantee remains</span></p>') == 3

@@ -31,7 +31,7 @@ from proxyguard.report.picture import (
     to_svg,
 )
 from proxyguard.report.sources import Sources
-from report.synthetic import attack_figures, exposed_sources, synthetic_sources
+from report.synthetic import attack_figures, exposed_sources, synthetic_sources, unmarked
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_a_report_without_exposure_has_no_such_section() -> None:
 def test_the_section_says_who_was_left_out_and_what_is_not_claimed(
     report: Report, sources: Sources
 ) -> None:
-    for text in (to_html(report, sources), to_markdown(report).replace("\\", "")):
+    for text in (unmarked(to_html(report, sources)), to_markdown(report).replace("\\", "")):
         assert "3 of 400 target records equal a member in all that attacks see" in text
         assert "these members, these attacks" in text
         assert "Tests over synthetic rows are not valid" in text
@@ -120,7 +120,7 @@ def test_under_a_disclosure_open_rows_stand_for_others() -> None:
 def test_without_calibration_rows_nobody_else_stands_for_others(target: bool) -> None:
     sources = exposed_sources(target=target, calibration=False)
     report = build_report(sources)
-    for text in (to_html(report, sources), to_markdown(report).replace("\\", "")):
+    for text in (unmarked(to_html(report, sources)), to_markdown(report).replace("\\", "")):
         assert "Calibration rows (development.calibration) would show them" in text
     for row in table_of(report, "What attacks tell").rows:
         assert row[8] == "not shown"

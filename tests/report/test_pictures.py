@@ -56,10 +56,8 @@ def releases(R: int, *, limit: float = 0.05, seed: int = 1, failed: int = 0) -> 
     """Return a picture of R made releases, some of which have the worst loss."""
     rng = random.Random(seed)
     estimates = [abs(rng.gauss(0.03, 0.012)) for _ in range(R - failed)] + [1.0] * failed
-    return release_picture(
-        "error", limit, [str(r) for r in range(R)], estimates,
-        [e - 0.03 for e in estimates], [e + 0.03 for e in estimates],
-    )  # fmt: skip
+    scores = [int(e < 0.8 * limit) for e in estimates]
+    return release_picture("error", limit, [str(r) for r in range(R)], estimates, scores)
 
 
 def boxes(picture: Picture) -> list[tuple[str, float, float, float, float]]:
@@ -116,14 +114,11 @@ def test_no_words_collide_or_leave_the_canvas(name: str) -> None:
         assert 0 <= top <= bottom <= picture.height, text
 
 
-@given(
-    st.sampled_from(DECISIONS), st.floats(0, 1), st.floats(0, 1), st.floats(0.001, 0.999),
-    st.booleans(),
-)  # fmt: skip
+@given(st.sampled_from(DECISIONS), st.floats(0, 1), st.floats(0, 1), st.floats(0.001, 0.999))
 def test_an_interval_s_words_never_collide(
-    decision: str, a: float, b: float, target: float, certified: bool
+    decision: str, a: float, b: float, target: float
 ) -> None:
-    picture = interval_picture(decision, min(a, b), max(a, b), target, certified=certified)
+    picture = interval_picture(decision, min(a, b), max(a, b), target)
     assert collisions(picture) == []
     assert all(left >= -1 and right <= WIDTH + 1 for _, left, _, right, _ in boxes(picture))
 
@@ -182,9 +177,19 @@ def test_few_releases_have_a_dot_each(R: int) -> None:
 
 
 def test_an_estimate_at_its_limit_is_not_below_it() -> None:
-    picture = release_picture("e", 0.5, ["a", "b"], [0.5, 0.4], [0.3, 0.2], [0.7, 0.45])
-    assert "1 of 2 estimates are below the limit 0.5, and 1 of the upper bounds" in picture.says
+    picture = release_picture("e", 0.5, ["a", "b"], [0.5, 0.4], [None, None])
+    assert "1 of 2 estimates are below the limit 0.5. " in picture.says
     assert sum(isinstance(m, Circle) for m in picture.marks) == 1
+
+
+def test_a_release_is_marked_by_how_it_scored_and_no_interval_is_drawn() -> None:
+    picture = release_picture("e", 0.5, ["a", "b", "c"], [0.1, 0.499996, 0.6], [1, 0, 0])
+    assert "2 of 3 estimates are below the limit 0.5, 1 favorable" in picture.says
+    discs = [(m.kind, m.tip) for m in picture.marks if isinstance(m, Circle)]
+    # 0.5000 would read as the limit itself.
+    assert discs == [("estimate", "a: 0.1000, scored favorably"),
+                     ("unscored", "b: 0.499996, did not score favorably")]  # fmt: skip
+    assert sum(isinstance(m, Line) and m.kind == "above" for m in picture.marks) == 2
 
 
 @pytest.mark.parametrize("R", [DOTS + 1, 1000, 10_000])
@@ -192,8 +197,8 @@ def test_many_releases_are_curves_of_few_points(R: int) -> None:
     picture = releases(R)
     paths = [m for m in picture.marks if isinstance(m, Stroke)]
     assert len(picture.marks) < 40
-    assert [m.kind for m in paths] == ["band", "bounds", "bounds", "curve"]
-    assert len(to_svg(picture)) < 12_000
+    assert [m.kind for m in paths] == ["curve"]
+    assert len(to_svg(picture)) < 6_000
 
 
 def test_a_curve_shows_the_least_and_the_largest_estimate() -> None:
@@ -280,7 +285,7 @@ def test_words_and_signs_stand_out_from_the_paper(scheme: str) -> None:
 
 
 def test_the_text_alternative_is_escaped_and_complete() -> None:
-    picture = release_picture('<b>"', 0.5, ["<i>"], [0.4], [0.3], [0.45])
+    picture = release_picture('<b>"', 0.5, ["<i>"], [0.4], [1])
     shown = to_svg(picture)
     assert "<b>" not in shown
     assert "<i>" not in shown

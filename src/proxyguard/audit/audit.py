@@ -600,22 +600,20 @@ def run_demo(
     audit = Audit(place / "audit", home=place / "home", data=[data], progress=progress)
     with audit._drawing_soon():
         write_digits(data)
-        speak("init      a declaration and a signing key")
+        speak("May resampled tables stand in for scanned digits when a reader of odd and even is")
+        speak("trained? Three mechanisms resample all rows, 150 rows, or 15 rows of the real ones.")
+        speak("")
+        speak("init      a declaration of what is asked, and a signing key")
         audit.init(demo_declaration())
-        checked = audit.check()
-        for problem in checked.problems:
+        for problem in audit.check().problems:
             speak(f"problem: {problem}")
-        speak(
-            "seal      900 of 1,797 records are set aside and encrypted, before any label is read"
-        )
+        speak("seal      900 of 1,797 records are set aside and encrypted: the target")
         audit.seal()
-        for warning in checked.warnings:
-            speak(f"warning   {warning}")
-        speak("register  limits are resolved on development data, and the claim is frozen")
+        speak("register  limits are set on the other records, and the claim is frozen")
         audit.register()
-        speak("draw      3 x 30 releases, a classifier is trained on each, all are frozen")
+        speak("draw      3 x 30 releases, a reader is trained on each, all are frozen")
         audit.draw()
-    speak("open      the target is opened once, every release is scored, the certificate is signed")
+    speak("open      the target is opened once, every release is scored, the verdicts are signed")
     certificate = audit.open()
     assert certificate is not None  # a fixed audit certifies when it is opened
     return audit.folder.path, certificate, audit.verify().good
@@ -639,9 +637,7 @@ def run_exposure_demo(
     with audit._drawing_soon():
         write_coarse_digits(data)
         audit.init(files("proxyguard.audit").joinpath("demo-exposure.toml").read_text("utf-8"))
-        speak(
-            "exposure  who was in the training rows? two attacks on copied rows, and on histograms"
-        )
+        speak("Who was in the training rows? Two attacks on copied rows, and on noisy histograms.")
         for problem in audit.check().problems:
             speak(f"problem: {problem}")
         audit.seal()

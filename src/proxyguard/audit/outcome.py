@@ -27,7 +27,7 @@ from proxyguard.audit.folder import (
     recorded_files,
     registry_name,
 )
-from proxyguard.audit.rules import measures_of
+from proxyguard.audit.rules import measures_of, required_of
 from proxyguard.certificate.picks import read_picks
 from proxyguard.documents.canonical import Plain, canonical_bytes
 from proxyguard.documents.certificate import (
@@ -393,6 +393,7 @@ def sources_of(folder: AuditFolder, journal: Journal) -> Sources:
         attestation=predicate.attestation.words,
         status=predicate.claim_status,
         verdicts=predicate.verdicts,
+        required=required_of(registry),
         not_claimed=predicate.not_claimed,
         groups=evidence.by_group,
         levels=SpentLevels(

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from proxyguard.documents.registry import (
     Facts,
+    Registry,
     ResolvedNumber,
     ResolvedRequirement,
 )
@@ -33,10 +34,15 @@ from proxyguard.registry.parts import (
     SourceRule,
 )
 from proxyguard.registry.requirement import (
+    MODEL,
+    PREDICTIONS,
+    LossWords,
     Resolved,
+    between,
     choose_roles,
     cutoff_from_pilot,
     limit_from_source,
+    required,
     slack_from_plan,
 )
 
@@ -198,6 +204,7 @@ def measures_of(member: Member, resolved: Sequence[ResolvedRequirement]) -> list
     """Return the measures of a member from its registered requirements, queries expanded."""
     measures: list[Measure] = []
     choose = None if member.procedure is None else member.procedure.choose
+    delivered = {m.generator for m in member.mechanism} == {"predictions"}
     for requirement in resolved:
         declared, limit = requirement.part, requirement.limit.value
         slack = None if requirement.slack is None else requirement.slack.value
@@ -215,16 +222,43 @@ def measures_of(member: Member, resolved: Sequence[ResolvedRequirement]) -> list
             measures.append(
                 measure_loss(
                     declared, limit=limit, slack=slack, outcome=member.target.predicted,
-                    choose=choose,
+                    choose=choose, whose=PREDICTIONS if delivered else MODEL,
                 )
             )  # fmt: skip
     return measures
+
+
+def required_of(registry: Registry) -> tuple[str, ...]:
+    """Return what a registered claim requires, a sentence for each requirement.
+
+    Parameters
+    ----------
+    registry
+        The claim; where its targets ask for different things, each sentence says whose it is.
+    """
+    said: dict[str, list[str]] = {}
+    for member in registry.declaration.members:
+        resolved = registry.members[member.name].requirements
+        # All cells of a workload make one promise, and there may be thousands of them.
+        first = [r.model_copy(update={"queries": r.queries[:1]}) for r in resolved]
+        requirements = [measure.requirement for measure in measures_of(member, first)]
+        for words in required(requirements, member.target.sampling_design.over):
+            said.setdefault(words, []).append(member.name)
+    whole = len(registry.members)
+    return tuple(
+        words if len(names) == whole else f"Of {', '.join(names)}: {words}"
+        for words, names in said.items()
+    )
 
 
 def _given(part: RequirementPart, limit: str, slack: str | None) -> Measure:
     """Return the requirement of a loss that was computed elsewhere, with declared bounds."""
     low, high = given_bounds(part)
     requirement = requirement_of(
-        part, low, high, limit=limit, slack=slack, two_valued=part.two_valued
-    )
+        part, low, high, limit=limit, slack=slack, two_valued=part.two_valued,
+        quantity=LossWords(
+            words=f"mean of {part.loss or part.name!r}, a loss that was computed elsewhere,",
+            unit=between(low, high), whose="a release",
+        ),
+    )  # fmt: skip
     return Measure(part=part.name, requirement=requirement)

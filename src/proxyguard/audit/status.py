@@ -110,6 +110,9 @@ class Status:
     next: str
     head: str
     signer: str | None
+    required: tuple[str, ...] = ()  # of a release, requirement by requirement
+    conditions: tuple[str, ...] = ()  # what is stated of releases that were made elsewhere
+    lineage: str = ""  # where the target was met before, where that matters
     verdicts: tuple[StandingVerdict, ...] = ()
     guarantee: str | None = None  # of the certificate, with what was admitted later
     attestation: str | None = None
@@ -177,11 +180,14 @@ def status_of(folder: AuditFolder) -> Status:
             return status
         # Loaded here: the report takes longer to import than the steps to be told.
         from proxyguard.audit.outcome import sources_of
-        from proxyguard.report.record import guarantee_of
+        from proxyguard.report.record import conditions_of, guarantee_of, lineage_of
 
         sources = sources_of(folder, journal)
         return replace(
             status,
+            required=sources.required,
+            conditions=conditions_of(sources),
+            lineage=lineage_of(sources),
             verdicts=tuple(_standing(sources)),
             # With the ledger: deviations that were recorded after the certificate are said too.
             guarantee=guarantee_of(sources.status, sources.ledger),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
 from proxyguard.modes.evidence import Decision, ReliabilityBound
 from proxyguard.registry.design import Weighted, clusters_of
-from proxyguard.registry.requirement import NONMEMBERS, Form, Requirement
+from proxyguard.registry.requirement import NONMEMBERS, Form, Requirement, attackers, required
 from proxyguard.registry.test import Bound
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ BOUNDS_INSTEAD = (
     "these bounds have no p-value for Holm's procedure; the family is certified for simultaneous "
     "bounds, and decided by them"
 )
+
+# Named releases that a text has room for.
+MOST_LISTED = 50
 
 _NEVER = (
     "that the release resembles the target distribution",
@@ -78,11 +82,8 @@ def exposure_promises(requirements: Sequence[Requirement]) -> list[str]:
             attacks.setdefault((r.promise, r.group), []).append(str(r.attack))
     promises = []
     for (promise, group), names in attacks.items():
-        who = f"the attack {names[0]}"
-        if len(names) > 1:
-            who = f"the {len(names)} attacks {', '.join(names[:-1])} and {names[-1]}"
         # Braces in a column's name are not for us to fill in.
-        told = promise.replace("{attacks}", who)
+        told = promise.replace("{attacks}", attackers(names))
         promises.append(told if group in (None, NONMEMBERS) else f"{told} ({group})")
     return promises
 
@@ -96,6 +97,12 @@ def exposure_meaning(requirements: Sequence[Requirement]) -> str:
         f" Of exposure, a release that meets them promises: {'; '.join(promises)}. That is about "
         "these members, these attacks and these releases."
     )
+
+
+def required_of(groups: Iterable[ReleaseEvidence]) -> tuple[str, ...]:
+    """Return what was required of releases, a sentence for each requirement, each once."""
+    said = (line for e in groups for line in required(e.requirements, e.reading.design.over))
+    return tuple(dict.fromkeys(said))
 
 
 def requirements_phrase(requirements: Sequence[Requirement], *, plural: bool) -> str:
@@ -121,22 +128,62 @@ def percent(share: Fraction | float) -> str:
     return f"{_floor(100 * exact_share, 12)} %"
 
 
-def at_least(share: float) -> str:
+def at_least(share: float, than: Fraction | float | None = None) -> str:
     """Return a lower bound as a percentage, rounded down.
 
-    Rounds what a reader would see of it, so that 0.57 is 57.0 % and not 56.9 %.
+    Rounds what a reader would see of it, so that 0.57 is 57.0 % and not 56.9 %; with more digits
+    where ``than``, which it is compared with, would read alike.
+
+    >>> at_least(0.90003), at_least(0.90003, 0.9)
+    ('90.0 %', '90.003 %')
     """
-    return _tenths(floor(Fraction(repr(float(share))) * 1000))
+    return _percentage(share, than, up=False)
 
 
-def at_most(share: float) -> str:
-    """Return an upper bound as a percentage, rounded up."""
-    return _tenths(ceil(Fraction(repr(float(share))) * 1000))
+def at_most(share: float, than: Fraction | float | None = None) -> str:
+    """Return an upper bound as a percentage, rounded up; ``than`` as for `at_least`."""
+    return _percentage(share, than, up=True)
 
 
-def _tenths(number: int) -> str:
-    """Return so many tenths of a percent."""
-    return f"{number // 10}.{number % 10} %"
+def _percentage(share: float, than: Fraction | float | None, *, up: bool) -> str:
+    other = None if than is None else 100 * _exactly(than)
+    return f"{rounded(100 * _exactly(share), 1, up=up, than=other)} %"
+
+
+def rounded(
+    number: Fraction | float, digits: int, *, up: bool, than: Fraction | float | None = None
+) -> str:
+    """Return a number with so many decimals, or as many as tell it apart from another one.
+
+    Parameters
+    ----------
+    number
+        What is printed; of a double, the decimal that a reader would see.
+    digits
+        The least number of decimals.
+    up
+        To which side it is rounded: the one that weakens the claim.
+    than
+        What a reader compares it with.
+
+    Examples
+    --------
+    >>> rounded(0.29996, 4, up=True), rounded(0.29996, 4, up=True, than=0.3)
+    ('0.3000', '0.29996')
+    """
+    exact = _exactly(number)
+    other = exact if than is None else _exactly(than)
+    while True:
+        scaled = (ceil if up else floor)(exact * 10**digits)
+        shown = Fraction(scaled, 10**digits)
+        # A double is a decimal: some number of digits is enough. Equal numbers need none.
+        if exact == other or (shown > other if exact > other else shown < other):
+            return f"{Decimal(scaled).scaleb(-digits):f}"
+        digits += 1
+
+
+def _exactly(number: Fraction | float) -> Fraction:
+    return number if isinstance(number, Fraction) else Fraction(repr(float(number)))
 
 
 def _floor(value: Fraction, digits: int) -> str:
@@ -157,11 +204,12 @@ def mechanism_sentence(certificate: Certificate) -> str:
     claim = certificate.claim
     meet = requirements_phrase(certificate.evidence.requirements, plural=True)
     meaning = exposure_meaning(certificate.evidence.requirements)
-    target = percent(claim.reliability_target or 0)
+    aim = claim.reliability_target or Fraction(0)
+    target = percent(aim)
     family = "" if certificate.n_mechanisms == 1 else ", for all audited mechanisms at once"
     if certificate.decision is Decision.VALIDATED:
         share = (
-            f"at least {at_least(certificate.reliability_lower)}"
+            f"at least {at_least(certificate.reliability_lower, aim)}"
             if certificate.certifies_bounds
             else f"more than {target}"
         )
@@ -171,7 +219,7 @@ def mechanism_sentence(certificate: Certificate) -> str:
         )
     if certificate.decision is Decision.VIOLATION:
         share = (
-            f"at most {at_most(certificate.reliability_upper)}"
+            f"at most {at_most(certificate.reliability_upper, aim)}"
             if certificate.certifies_bounds
             else f"fewer than {target}"
         )
@@ -180,10 +228,11 @@ def mechanism_sentence(certificate: Certificate) -> str:
             f"releases of this mechanism {meet} on the registered target; {target} were required."
             f"{meaning}"
         )
+    shows = at_least(certificate.reliability_lower, aim)
     known = (
-        f" It shows at least {at_least(certificate.reliability_lower)}, "
-        f"with {confidence(claim.alpha)} confidence{family}."
-        if certificate.certifies_bounds
+        f" It shows at least {shows}, with {confidence(claim.alpha)} confidence{family}."
+        # A family's decisions show no bound, and neither does a bound of nothing.
+        if certificate.certifies_bounds and shows != at_least(0.0)
         else ""
     )
     return (
@@ -200,11 +249,14 @@ def mechanism_text(certificate: Certificate) -> str:
         f"{certificate.decision.value.upper()}: {certificate.mechanism}",
         certificate.sentence,
         "",
+        "Required of a release:",
+        *(f"  {line}" for line in required_of([evidence])),
+        "",
         *_bound_lines(
             "lower bound",
             certificate.lower,
             # Printed digits err to the weak side as well: a lower bound down, an upper one up.
-            shown=floor(certificate.lower.value * 10_000) / 10_000,
+            shown=rounded(certificate.lower.value, 4, up=False, than=certificate.claim.target),
             certified=certificate.certifies_bounds,
         ),
     ]
@@ -212,7 +264,7 @@ def mechanism_text(certificate: Certificate) -> str:
         lines += _bound_lines(
             "upper bound",
             certificate.upper,
-            shown=ceil(certificate.upper.value * 10_000) / 10_000,
+            shown=rounded(certificate.upper.value, 4, up=True, than=certificate.claim.target),
             certified=certificate.certifies_bounds,
         )
         if certificate.certifies_bounds:
@@ -272,9 +324,7 @@ def _design_phrase(evidence: ReleaseEvidence) -> str:
     return f"target declared as {design!r}"
 
 
-def _bound_lines(
-    title: str, bound: ReliabilityBound, *, shown: float, certified: bool
-) -> list[str]:
+def _bound_lines(title: str, bound: ReliabilityBound, *, shown: str, certified: bool) -> list[str]:
     mark = "" if certified else " (not certified)"
     budget = " + ".join(f"{p.symbol} {float(p.amount):.4g}" for p in bound.budget.parts)
     # "at least" steps are bounds themselves: cut, not rounded.
@@ -283,7 +333,7 @@ def _bound_lines(
         for label, value in bound.steps
     )
     return [
-        f"{title}{mark}: {shown:.4f}   [{bound.rests_on}; error {budget}]",
+        f"{title}{mark}: {shown}   [{bound.rests_on}; error {budget}]",
         f"  from {steps}",
     ]
 
@@ -298,11 +348,13 @@ def _requirement_lines(certificate: Certificate) -> Iterable[str]:
         if evidence.n_records[j] == 0:
             yield f"  {requirement.name}: limit {requirement.limit:g}, no record counts"
             continue
-        low, high = evidence.estimates[:, j].min(), evidence.estimates[:, j].max()
-        worst = ceil(evidence.upper[:, j].max() * 10_000) / 10_000
+        limit, estimates = requirement.limit, evidence.estimates[:, j]
+        low = rounded(estimates.min(), 4, up=False, than=limit)
+        high = rounded(estimates.max(), 4, up=True, than=limit)
+        worst = rounded(evidence.upper[:, j].max(), 4, up=True, than=limit)
         yield (
-            f"  {requirement.name}: limit {requirement.limit:g}, estimates {low:.4f} to "
-            f"{high:.4f}, largest upper bound {worst:.4f} (for reading: {level} simultaneous, "
+            f"  {requirement.name}: limit {limit:g}, estimates {low} to "
+            f"{high}, largest upper bound {worst} (for reading: {level} simultaneous, "
             f"{evidence.bounds_tests[j]}){_missing_phrase(evidence, j)}"
         )
 
@@ -346,8 +398,11 @@ def releases_text(certificate: ReleaseCertificate) -> str:
         "validated",
         promise,
         "",
+        "Required of a release:",
+        *(f"  {line}" for line in required_of(certificate.evidence.values())),
+        "",
     ]
-    for verdict in certificate.verdicts:
+    for verdict in certificate.verdicts[:MOST_LISTED]:
         why = (
             f"violates {', '.join(verdict.violated)}"
             if verdict.violated
@@ -357,6 +412,9 @@ def releases_text(certificate: ReleaseCertificate) -> str:
             f"  {verdict.member}/{verdict.release}: {verdict.decision.value} "
             f"(adjusted p {verdict.adjusted:.3g}; {why})"
         )
+    more = len(certificate.verdicts) - MOST_LISTED
+    if more > 0:
+        lines.append(f"  and {more:,} more, in to_frame() and to_dict()")
     if claim.beta is not None:
         lines.append(f"Violations are called with {confidence(claim.beta)} confidence, separately.")
     lines += [
@@ -410,12 +468,13 @@ def sequential_sentence(audit: SequentialAudit) -> str:
     """Return the verdict of a sequential audit so far."""
     plan = audit.plan
     sure = f"With {confidence(plan.alpha)} confidence, at every look at once,"
-    target = percent(plan.reliability_target)
+    aim = plan.reliability_target
+    target = percent(aim)
     if audit.decision is Decision.VALIDATED:
         # Crossing rejects eta <= level, so that eta lies above it; a limit may be eta itself.
         word = "more than" if plan.bound is Bound.SHARP else "at least"
         return (
-            f"{sure} {word} {at_least(audit.reliability_lower)} of future releases of this "
+            f"{sure} {word} {at_least(audit.reliability_lower, aim)} of future releases of this "
             "mechanism meet the requirements on the registered target."
         )
     if audit.finished:
@@ -434,12 +493,12 @@ def sequential_text(audit: SequentialAudit) -> str:
     """Return a sequential audit as text."""
     plan = audit.plan
     budget = " + ".join(f"{p.symbol} {float(p.amount):.4g}" for p in plan.budget.parts)
-    shown = floor(audit.reliability_lower * 10_000) / 10_000
+    shown = rounded(audit.reliability_lower, 4, up=False, than=plan.reliability_target)
     return "\n".join(
         [
             f"{audit.decision.value.upper()} after {audit.draws} draws",
             audit.sentence,
-            f"lower bound: {shown:.4f}   [{audit.rests_on}; error {budget}]",
+            f"lower bound: {shown}   [{audit.rests_on}; error {budget}]",
             f"  from favorable scores {audit.favorable}, draws {audit.draws}, kappa "
             f"{plan.kappa:g}, {len(plan.looks)} registered looks up to {plan.looks[-1]} draws",
             f"Basis: {ASSERTED}.",
@@ -454,6 +513,7 @@ def stream_text(stream: CandidateStream) -> str:
         f"{requirements_phrase(stream.requirements, plural=False)} on the registered target, "
         "however long the search goes on.",
     ]
+    lines += ["Required of a candidate:", *(f"  {line}" for line in required(stream.requirements))]
     lines += [
         f"  round {r.number}: {r.decision.value} (p {r.pvalue:.3g}, level {r.level:.3g})"
         for r in stream.rounds

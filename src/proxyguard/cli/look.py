@@ -165,6 +165,7 @@ def status(folder: show.Folder, json: show.Json = False) -> None:
         show.say()
         show.show_verdicts(standing.verdicts)
         show.say()
+        show.show_required(standing.required)
         show.show_standing(standing)
     if standing.no_grant is not None:
         show.say(f"grant.json is no grant for this folder: {standing.no_grant}")
@@ -172,6 +173,24 @@ def status(folder: show.Folder, json: show.Json = False) -> None:
     for count in standing.draws:
         show.say(count.words)
     show.say(standing.next_words(folder))
+
+
+def explain(
+    words: Annotated[list[str] | None, typer.Argument(
+        metavar="TERM", help="A term, or a key of audit.toml; left out, all terms are listed.")
+    ] = None,
+    json: show.Json = False,
+) -> None:  # fmt: skip
+    """Say what a term of reports, messages and audit.toml means."""
+    from proxyguard.report import glossary
+
+    if not words:
+        told = list(glossary.terms())
+        lines = [f"{term.name}: {term.text}" for term in told]
+    else:
+        told = [glossary.explain(" ".join(words))]
+        lines = [told[0].text]
+    show.answer(json, {term.name: term.text for term in told}, lines)
 
 
 def log(folder: show.Folder, json: show.Json = False) -> None:

@@ -39,8 +39,9 @@ app = typer.Typer(
 )
 for verb in (
     steps.init, plan.plan, steps.check, steps.seal, steps.register, steps.amend,
-    steps.draw, steps.grant, look.report, look.verify, look.status, look.log, look.doctor,
-    steps.run, steps.deviate, steps.correct, steps.rotate_key, steps.schema, steps.demo,
+    steps.draw, steps.grant, look.report, look.verify, look.status, look.log, look.explain,
+    look.doctor, steps.run, steps.deviate, steps.correct, steps.rotate_key, steps.schema,
+    steps.demo,
 ):  # fmt: skip
     app.command()(verb)
 app.command("open")(steps.open_)

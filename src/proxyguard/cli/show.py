@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import IntEnum
 from math import ceil, floor
 from pathlib import Path
@@ -80,6 +82,9 @@ MARKS = {
 # How a terminal writes a verdict: bold, and green, yellow or red.
 STYLES = {Decision.VALIDATED: "1;32", Decision.UNRESOLVED: "1;33", Decision.VIOLATION: "1;31"}
 BOLD = "1"
+# Verdicts, and requirements, that a terminal has room for.
+MOST_VERDICTS = 20
+MOST_REQUIRED = 12
 # Letters of an interval's bar.
 BAR = 40
 # Those that this command is about, for what is said when it is interrupted.
@@ -205,14 +210,42 @@ def show_outcome(folder: Path, certificate: SealedCertificate) -> None:
 
     standing = status_of(AuditFolder(folder))
     show_verdicts(standing.verdicts)
+    say()
+    show_required(standing.required)
     for record in certificate.predicate.epsilon or ():
         say(f"Claimed epsilon: {record.sentence}")
     say()
     show_standing(standing)
-    status = certificate.predicate.claim_status
-    say(f"Evidence: {status.evidence}. Lineage: {status.lineage}.")
+    say(f"Evidence: {certificate.predicate.claim_status.evidence}.")
+    if standing.lineage:
+        say(f"Lineage: {standing.lineage}.")
+    for condition in standing.conditions:
+        say(f"On condition: {condition}.")
     for line in stated_lines([s.about for s in certificate.predicate.stated_not_checked]):
         say(line)
+
+
+def show_story(folder: Path) -> None:
+    """Print what an audit of the demonstration showed: what was asked, and each verdict on it.
+
+    Parameters
+    ----------
+    folder
+        The audit's folder.
+
+    Notes
+    -----
+    That teaching data carry no guarantee is said by whoever tells the story, at its end.
+    """
+    from proxyguard.audit.folder import AuditFolder
+    from proxyguard.audit.status import status_of
+
+    standing = status_of(AuditFolder(folder))
+    say()
+    show_verdicts([replace(verdict, warning="", advice="") for verdict in standing.verdicts])
+    say()
+    show_required(standing.required)
+    say()
 
 
 def answer(
@@ -268,6 +301,21 @@ def stated_lines(about: Sequence[str]) -> Iterator[str]:
         yield f"Stated by the author, not checked: {', '.join(about)}."
 
 
+def show_required(required: Sequence[str]) -> None:
+    """Print what was required of a release, one line for each requirement; of many the first.
+
+    Parameters
+    ----------
+    required
+        The sentences.
+    """
+    say("Required of a release:")
+    for line in required[:MOST_REQUIRED]:
+        say(line, indent="    ")
+    if len(required) > MOST_REQUIRED:
+        say(f"... and {len(required) - MOST_REQUIRED} more; the report has them all", indent="    ")
+
+
 def show_standing(standing: Status) -> None:
     """Print what remains of the guarantee, who attests to the opening, and what was admitted."""
     say(f"Guarantee: {standing.guarantee}.")
@@ -287,18 +335,24 @@ def show_verdicts(verdicts: Sequence[StandingVerdict]) -> None:
     # A warning is about the whole audit: its reason stands once, its short form at every verdict.
     for warning in dict.fromkeys(verdict.warning for verdict in verdicts if verdict.warning):
         say(warning, style=BOLD)
-    for verdict in verdicts:
+    for verdict in verdicts[:MOST_VERDICTS]:
         lost = " (no guarantee remains)" if verdict.warning else ""
         decision = verdict.decision
         say(f"{MARKS[decision]}: {verdict.mechanism}{lost}", style=STYLES[decision])
         for line in _verdict_lines(verdict):
             say(line, indent="    ")
+    rest = Counter(verdict.decision.value for verdict in verdicts[MOST_VERDICTS:])
+    if rest:
+        listed = ", ".join(f"{count:,} {decision}" for decision, count in rest.items())
+        say(f"... and {listed}; the report has them all")
 
 
 def _verdict_lines(verdict: StandingVerdict) -> Iterator[str]:
     """Yield what stands below a verdict's mark."""
     yield verdict.sentence
-    if verdict.target is not None and verdict.lower is not None:
+    # A family's decisions that settle nothing leave no interval.
+    settled = verdict.certified or verdict.decision is not Decision.UNRESOLVED
+    if verdict.target is not None and verdict.lower is not None and settled:
         yield from _interval_lines(verdict, verdict.lower, verdict.target)
     if verdict.binding:
         yield f"Binding requirement: {verdict.binding}"
@@ -316,8 +370,7 @@ def _interval_lines(verdict: StandingVerdict, lower: float, target: float) -> It
     if lower <= top:
         yield interval_bar(lower, verdict.upper, target)
     words = range_words(lower, top, decision=verdict.decision, target=target)
-    mark = "" if verdict.certified else " (for reading)"
-    yield f"{words}{mark}; required: more than {percent(target)}"
+    yield f"{words}; required: more than {percent(target)}"
     if verdict.together:
         yield verdict.together
 

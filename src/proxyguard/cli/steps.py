@@ -487,14 +487,11 @@ def demo(
     with show.bars(json) as progress:
         audited, certificate, good = run_demo(folder, progress, say)
     if not json:
-        show.say()
-        show.show_outcome(audited, certificate)
-        show.say()
+        show.show_story(audited)
     with show.bars(json) as progress:
         exposed, told, safe = run_exposure_demo(audited.parent, progress, say)
     if not json:
-        show.say()
-        show.show_outcome(exposed, told)
+        show.show_story(exposed)
     values = {
         "folder": str(audited), "verified": good, "certificate": certificate.to_dict(),
         "exposure": {"folder": str(exposed), "verified": safe, "certificate": told.to_dict()},
@@ -507,7 +504,12 @@ def demo(
             f"Report:  {place / 'report.html'}",
             f"Check:   proxyguard verify {place}   -> {'everything holds' if holds else 'BROKEN'}",
         )
-    ])  # fmt: skip
+    ], after=(
+        "",
+        "A word is explained by: proxyguard explain TERM",
+        "These are teaching data that many have analysed before: no guarantee remains here,",
+        "whatever the verdicts say. On records that nobody has seen they would carry one.",
+    ))  # fmt: skip
     good = good and safe
     if not good:
         raise typer.Exit(show.Exit.BROKEN)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import log
 from pathlib import Path
@@ -35,13 +35,25 @@ from proxyguard.registry.exposure import (
 )
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import Choose, RequirementPart
-from proxyguard.registry.requirement import NONMEMBERS, Form, Requirement, check_range
+from proxyguard.registry.requirement import (
+    MODEL,
+    NONMEMBERS,
+    PERCENT,
+    Form,
+    LossWords,
+    Requirement,
+    Unit,
+    between,
+    check_range,
+)
 from proxyguard.registry.target import Outcome, TableReading
 from proxyguard.tables.columns import as_text
 from proxyguard.tables.files import read_table
 
 # Probabilities below this count as this in a log loss, as in the paper.
 FLOOR = 1e-6
+# Tables of a workload that a sentence names.
+MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +70,10 @@ class Loss:
     """From outcomes and predictions to the loss of every record."""
     low: float = 0.0
     """The least loss of a record."""
+    words: str = ""
+    """What its mean is called; left out, the mean of the loss by its name."""
+    unit: Unit | None = None
+    """How a person reads its mean; left out, on the scale of its ends."""
 
     def __post_init__(self) -> None:
         # A difference of two such losses has a range around 0, which would hide where they lie.
@@ -67,25 +83,48 @@ class Loss:
         """Return the loss of every record."""
         return self.values(outcome, prediction)
 
+    def quantity(self, whose: str) -> LossWords:
+        """Return what a requirement on its mean limits, in words.
 
-def _binary_loss(name: str, shape: Callable[[Array, Array], Array], *, two_valued: bool) -> Loss:
+        Parameters
+        ----------
+        whose
+            Whose predictions they are: `MODEL` or `PREDICTIONS`.
+        """
+        return LossWords(
+            words=self.words or f"mean loss {self.name!r}",
+            unit=self.unit or between(self.low, self.high),
+            whose=whose,
+        )
+
+
+def _binary_loss(
+    name: str, shape: Callable[[Array, Array], Array], words: str, unit: Unit | None = None,
+    *, two_valued: bool = False,
+) -> Loss:  # fmt: skip
     """Return a loss of binary outcomes and probabilities, both checked before they are used."""
-    return Loss(name, 1.0, two_valued, lambda y, p: shape(*_binary(y, p)))
+    return Loss(
+        name, 1.0, two_valued, lambda y, p: shape(*_binary(y, p)), words=words, unit=unit
+    )  # fmt: skip
 
 
 def _class_loss(
-    name: str, shape: Callable[[NDArray[np.intp], Array], Array], *, two_valued: bool
-) -> Loss:
+    name: str, shape: Callable[[NDArray[np.intp], Array], Array], words: str,
+    unit: Unit | None = None, *, two_valued: bool = False,
+) -> Loss:  # fmt: skip
     """Return a loss of class numbers and the probabilities of the classes, both checked."""
-    return Loss(name, 1.0, two_valued, lambda y, p: shape(*_classes(y, p)))
+    return Loss(
+        name, 1.0, two_valued, lambda y, p: shape(*_classes(y, p)), words=words, unit=unit
+    )  # fmt: skip
 
 
 def binary_error(threshold: float = 0.5) -> Loss:
     """Return ``1{(p >= threshold) != y}``: a probability on the threshold is positive."""
     _inside("threshold", threshold, 0.0, 1.0)
     return _binary_loss(
-        "error", lambda y, p: np.where((p >= threshold) != (y > 0.5), 1.0, 0.0), two_valued=True
-    )
+        "error", lambda y, p: np.where((p >= threshold) != (y > 0.5), 1.0, 0.0), "error rate",
+        PERCENT, two_valued=True,
+    )  # fmt: skip
 
 
 def brier() -> Loss:
@@ -96,14 +135,12 @@ def brier() -> Loss:
     >>> brier()([1, 0], [0.75, 0.75])
     array([0.0625, 0.5625])
     """
-    return _binary_loss("brier", lambda y, p: (p - y) ** 2, two_valued=False)
+    return _binary_loss("brier", lambda y, p: (p - y) ** 2, "Brier score")
 
 
 def log_loss() -> Loss:
     """Return the clipped log loss divided by ``-log(1e-6)``, in [0, 1]."""
-    return _binary_loss(
-        "log", lambda y, p: _scaled_log(np.where(y > 0.5, p, 1.0 - p)), two_valued=False
-    )
+    return _binary_loss("log", lambda y, p: _scaled_log(np.where(y > 0.5, p, 1.0 - p)), "log loss")
 
 
 def decision_cost(*, false_negative: float, threshold: float) -> Loss:
@@ -130,8 +167,13 @@ def decision_cost(*, false_negative: float, threshold: float) -> Loss:
         missed, alarm = (y > 0.5) & (p < threshold), (y < 0.5) & (p >= threshold)
         return missed * (false_negative / scale) + alarm * (1.0 / scale)
 
+    words = f"mean cost of decisions ({false_negative:g} for a missed positive, 1 for a false "
     # Unequal costs make three values, and exact binomial tests hold for two.
-    return _binary_loss("cost", costs, two_valued=false_negative == 1.0)
+    unit = Unit(factor=scale, level=" a record", aside="{} of the largest")
+    return _binary_loss(
+        "cost", costs, f"{words}alarm)", unit,
+        two_valued=false_negative == 1.0,
+    )  # fmt: skip
 
 
 def multiclass_error() -> Loss:
@@ -139,6 +181,8 @@ def multiclass_error() -> Loss:
     return _class_loss(
         "multiclass error",
         lambda y, p: np.where(np.argmax(p, axis=1) != y, 1.0, 0.0),
+        "error rate",
+        PERCENT,
         two_valued=True,
     )
 
@@ -151,7 +195,7 @@ def multiclass_brier() -> Loss:
         half = 0.5 * ((p**2).sum(axis=1) - 2.0 * right + 1.0)
         return np.asarray(np.clip(half, 0.0, 1.0))  # rounding alone can leave [0, 1]
 
-    return _class_loss("multiclass brier", halves, two_valued=False)
+    return _class_loss("multiclass brier", halves, "Brier score")
 
 
 def multiclass_log() -> Loss:
@@ -159,18 +203,18 @@ def multiclass_log() -> Loss:
     return _class_loss(
         "multiclass log",
         lambda y, p: _scaled_log(p[np.arange(y.size), y]),
-        two_valued=False,
+        "log loss",
     )
 
 
 def squared_error(*, low: float, high: float) -> Loss:
     """Return ``((prediction - y)/(high - low))^2`` for outcomes in a registered range."""
-    return _regression_loss("squared", low, high, lambda gap: gap**2)
+    return _regression_loss("squared", low, high, lambda gap: gap**2, "mean squared error", 2)
 
 
 def absolute_error(*, low: float, high: float) -> Loss:
     """Return ``|prediction - y|/(high - low)`` for outcomes in a registered range."""
-    return _regression_loss("absolute", low, high, np.abs)
+    return _regression_loss("absolute", low, high, np.abs, "mean absolute error")
 
 
 def pinball(*, low: float, high: float, quantile: float) -> Loss:
@@ -181,11 +225,21 @@ def pinball(*, low: float, high: float, quantile: float) -> Loss:
         low,
         high,
         lambda gap: np.where(gap < 0.0, -gap * quantile, gap * (1.0 - quantile)),
+        f"mean pinball loss of the {quantile:g} quantile",
     )
 
 
-def _regression_loss(name: str, low: float, high: float, shape: Callable[[Array], Array]) -> Loss:
+def _regression_loss(
+    name: str, low: float, high: float, shape: Callable[[Array], Array], words: str, power: int = 1
+) -> Loss:
     check_range(name, low, high)
+    # In the outcome's own unit, or its square, with the scale that the limit is registered on.
+    squared = "squared " if power == 2 else ""
+    unit = Unit(
+        factor=(high - low) ** power,
+        level=f" {squared}units of the outcome",
+        aside=f"{{}} of the {squared}range {low:.10g} to {high:.10g}",
+    )
 
     def values(outcome: ArrayLike, prediction: ArrayLike) -> Array:
         y = _column("outcome", outcome, low, high)
@@ -194,7 +248,7 @@ def _regression_loss(name: str, low: float, high: float, shape: Callable[[Array]
         scaled = shape((p - y) / (high - low))
         return np.asarray(np.clip(scaled, 0.0, 1.0))  # rounding alone can leave [0, 1]
 
-    return Loss(name, 1.0, False, values)
+    return Loss(name, 1.0, False, values, words=words, unit=unit)
 
 
 def _scaled_log(probability: Array) -> Array:
@@ -321,8 +375,9 @@ class Measure:
 
 
 def measure_loss(
-    part: RequirementPart, *, limit: str, slack: str | None, outcome: Outcome, choose: Choose | None
-) -> Measure:
+    part: RequirementPart, *, limit: str, slack: str | None, outcome: Outcome,
+    choose: Choose | None, whose: str = MODEL,
+) -> Measure:  # fmt: skip
     """Return the measure of a relative or absolute requirement with its limit resolved.
 
     Parameters
@@ -335,6 +390,8 @@ def measure_loss(
         What is predicted.
     choose
         How the procedure chooses its decision threshold, where it does.
+    whose
+        Whose predictions they are, for what the requirement promises: `MODEL` or `PREDICTIONS`.
 
     Raises
     ------
@@ -351,7 +408,13 @@ def measure_loss(
     two_valued = sample.two_valued and part.form == "absolute"
     return Measure(
         requirement=requirement_of(
-            part, low, high, limit=limit, slack=slack, two_valued=two_valued
+            part,
+            low,
+            high,
+            limit=limit,
+            slack=slack,
+            two_valued=two_valued,
+            quantity=_at_threshold(sample.quantity(whose), part, sample, choose),
         ),
         part=part.name,
         loss=loss,
@@ -364,11 +427,12 @@ def measure_query(
 ) -> tuple[Measure, Measure]:
     """Return the two one-sided requirements of one query, with their limit resolved."""
     width = query.high - query.low
+    quantity = _asked(part, query)
     above, below = (
         Measure(
             requirement=requirement_of(
                 part, -width, width, limit=limit, slack=slack, name=f"{query.name} ({side})",
-                form=Form.QUERY, indicator=bool(query.cell),
+                form=Form.QUERY, indicator=bool(query.cell), quantity=quantity,
             ),
             part=part.name,
             query=query,
@@ -378,6 +442,39 @@ def measure_query(
         for sign, side in ((1.0, "target above release"), (-1.0, "target below release"))
     )  # fmt: skip
     return above, below
+
+
+def _at_threshold(
+    quantity: LossWords, part: RequirementPart, loss: Loss, choose: Choose | None
+) -> LossWords:
+    """Return a loss of decisions with the threshold that they are made at."""
+    if loss.name not in ("error", "cost"):  # of several classes the most probable one is decided
+        return quantity
+    if isinstance(part.threshold, str):
+        at = f"at the decision threshold {part.threshold}"
+    elif choose is not None:
+        at = "at the decision threshold that each procedure chooses"
+    else:
+        return quantity
+    return replace(quantity, words=f"{quantity.words}, {at},")
+
+
+def _asked(part: RequirementPart, query: BoundedQuery) -> LossWords:
+    """Return what a query asks for; all cells of a workload are asked for in one sentence."""
+    if query.column is not None:
+        return LossWords(
+            words=f"mean of {query.column!r}, its values cut to "
+            f"{query.low:.10g} to {query.high:.10g},"
+        )
+    tables = () if part.query is None else part.query.tables
+    if not tables:
+        return LossWords(
+            words=f"share of records with {group_name(dict(query.cell))}", unit=PERCENT
+        )
+    named = [" x ".join(map(repr, table)) for table in tables[:MOST_NAMED]]
+    more = len(tables) - len(named)
+    listed = ", ".join(named) + (f" and {more:,} more tables" if more else "")
+    return LossWords(words=f"share of records in each cell of {listed}", unit=PERCENT)
 
 
 def measure_exposure(
@@ -444,6 +541,7 @@ def requirement_of(
     name: str | None = None, form: Form | None = None, two_valued: bool = False,
     indicator: bool = False, thresholds: int = 1, member_error: float = 0.0,
     group: str | None = None, promise: str | None = None, attack: str | None = None,
+    quantity: LossWords | None = None,
 ) -> Requirement:  # fmt: skip
     """Return a declared requirement with its bounds and with what its rules resolved to."""
     if group is None and part.group is not None:
@@ -463,6 +561,7 @@ def requirement_of(
         group=group,
         promise=promise,
         attack=attack,
+        quantity=quantity,
     )
 
 

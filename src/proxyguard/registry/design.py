@@ -61,6 +61,7 @@ class Iid:
 
     with_replacement: bool = False
     sampling = Sampling.IID
+    over = ""  # what a mean is over, where a sentence must say so
 
     def __post_init__(self) -> None:
         object.__setattr__(
@@ -79,6 +80,7 @@ class Independent:
     """
 
     sampling = Sampling.INDEPENDENT
+    over = "averaged over these target records"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,11 @@ class WithoutReplacement:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pool", whole(self.pool, "pool", most=MOST_POOL))
+
+    @property
+    def over(self) -> str:
+        """What a mean is over, in words."""
+        return f"averaged over the pool of {self.pool:,} records"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +168,11 @@ class Stratified:
                 "stratum weights must be positive and sum to exactly 1 (write them as decimal "
                 f"strings or fractions), got { ({k: str(v) for k, v in weights.items()}) }"
             )
+
+    @property
+    def over(self) -> str:
+        """What a mean is over, in words."""
+        return "averaged over the strata with their registered weights"
 
     @property
     def n_records(self) -> int:
@@ -235,6 +247,13 @@ class Clustered:
                 f"every cluster that could be sampled; got {self.max_size!r}"
             )
 
+    @property
+    def over(self) -> str:
+        """What a mean is over, in words."""
+        if self.weighting == "cluster":
+            return "averaged over clusters, each counting once"
+        return "averaged over records, whatever their cluster"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StratifiedClusters(Stratified):
@@ -274,6 +293,11 @@ class StratifiedClusters(Stratified):
         Stratified.__post_init__(self)
         if not isinstance(self.clusters, Clustered):
             raise RegistryError(f"clusters is Clustered(...), got {self.clusters!r}")
+
+    @property
+    def over(self) -> str:
+        """What a mean is over, in words."""
+        return f"{self.clusters.over}, in strata with their registered weights"
 
 
 # Weights of such an origin make each record depend on all others of the sample.
@@ -315,6 +339,7 @@ class Weighted:
     max_weight: Fraction
     origin: str
     sampling = Sampling.IID
+    over = "averaged over the persons that records represent"
 
     def __post_init__(self) -> None:
         try:

@@ -24,6 +24,7 @@ from proxyguard.registry.fields import (
     Text,
     number,
 )
+from proxyguard.registry.requirement import plain
 
 
 class ExposureKind(Enum):
@@ -283,8 +284,8 @@ class ExposureQuestion:
     @property
     def promise(self) -> str:
         """What is promised where the limit is kept, with ``{attacks}`` for who attacks."""
-        points = f"{_plain(100 * _written(self.ceiling))} points"
-        share = f"{_plain(100 * _written(self.ceiling))} %"
+        points = f"{plain(100 * _written(self.ceiling))} points"
+        share = f"{plain(100 * _written(self.ceiling))} %"
         match self.kind:
             case ExposureKind.ADVANTAGE:
                 return (
@@ -294,7 +295,7 @@ class ExposureQuestion:
             case ExposureKind.EVERYWHERE:
                 return f"no threshold of {{attacks}} tells members from others by {points} or more"
             case ExposureKind.TPR:
-                alarms = f"{_plain(100 * _written(self.fpr or 0.0))} %"
+                alarms = f"{plain(100 * _written(self.fpr or 0.0))} %"
                 return (
                     f"no threshold of {{attacks}} finds {share} of the members with false alarms "
                     f"on at most {alarms} of others"
@@ -318,8 +319,3 @@ class ExposureQuestion:
 
 def _written(number: float) -> Fraction:
     return Fraction(repr(number))
-
-
-def _plain(number: Fraction) -> str:
-    """Return a number as a person writes it: 10 and 2.5, neither 10.0 nor 2.5000000001."""
-    return f"{float(number):.10g}"

@@ -1,7 +1,7 @@
 """What a release must satisfy: one bounded loss, one limit (paper Definition 2).
 
-`Requirement` first; then the registered rules, by which limits, slacks, cutoffs and roles follow
-from development data.
+How it is told in words comes first, then `Requirement`, last the registered rules, by which limits,
+slacks, cutoffs and roles follow from development data.
 
 A rule is declared before its inputs exist and resolved once, at registration, with the
 inputs recorded beside the result. Numbers are added and rounded in decimals, so that a
@@ -56,6 +56,166 @@ def check_range(name: str, low: float, high: float) -> None:
             f"{spacing / width:.1g} of its width, and {HELD:g} is needed; shift the loss so that "
             "its range starts near 0"
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """How a person reads a mean, or a difference of two.
+
+    Parameters
+    ----------
+    factor
+        What a value is multiplied by before it is printed.
+    level
+        What stands behind a mean.
+    gap
+        What stands behind a difference of two means; as behind a mean unless given.
+    aside
+        What stands beside a limit, in brackets; ``{}`` is the number as it is registered.
+
+    Examples
+    --------
+    >>> PERCENT.amount(0.05), PERCENT.amount(0.05, gap=True)
+    ('5 %', '5 percentage points')
+    >>> Unit(factor=500, level=" dollars", aside="{} of the range 0 to 500").limit(0.1)
+    '50 dollars (0.1 of the range 0 to 500)'
+    """
+
+    factor: float = 1.0
+    level: str = ""
+    gap: str | None = None
+    aside: str = ""
+
+    def amount(self, value: float, *, gap: bool = False) -> str:
+        """Return a value in this unit, as a person writes it."""
+        behind = self.level if not gap or self.gap is None else self.gap
+        # In fractions: 0.07 of 100 is 7, and in doubles it is 7.000000000000001.
+        shown = plain(Fraction(repr(float(value))) * Fraction(repr(float(self.factor))))
+        if behind == " percentage points" and shown == "1":
+            behind = " percentage point"
+        return f"{shown}{behind}"
+
+    def limit(self, value: float, *, gap: bool = False) -> str:
+        """Return a limit in this unit, with what stands beside it."""
+        said = self.amount(value, gap=gap)
+        if not self.aside:
+            return said
+        return f"{said} ({self.aside.replace('{}', plain(Fraction(repr(float(value)))))})"
+
+
+PERCENT = Unit(factor=100, level=" %", gap=" percentage points")
+NUMBER = Unit()
+
+
+def between(low: float, high: float) -> Unit:
+    """Return the unit of a number that says little without its scale.
+
+    >>> between(0, 1).limit(0.2)
+    '0.2 (on a scale from 0 to 1)'
+    """
+    return Unit(aside=f"on a scale from {low:.10g} to {high:.10g}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossWords:
+    """What a requirement limits, in words.
+
+    Parameters
+    ----------
+    words
+        What the mean is called: ``error rate``.
+    unit
+        In which unit a person reads it.
+    whose
+        Whose it is: `MODEL`, `PREDICTIONS`, or nothing where the words say it.
+    """
+
+    words: str
+    unit: Unit = NUMBER
+    whose: str = ""
+
+
+MODEL = "a model trained on a release"
+PREDICTIONS = "the predictions of a release"
+SOURCE = {
+    MODEL: "the model trained on the real development data",
+    PREDICTIONS: "the predictions of the source",
+}
+
+
+def promise(
+    quantity: LossWords,
+    form: str,
+    limit: float,
+    *,
+    cutoff: float | None = None,
+    ramp: float | None = None,
+) -> str:
+    """Return what is required, in one sentence without its first capital and its full stop.
+
+    Parameters
+    ----------
+    quantity
+        What is limited.
+    form
+        ``"relative"``, ``"absolute"`` or ``"query"``.
+    limit
+        What the mean must stay strictly below.
+    cutoff
+        What an observed mean must not exceed, of a score with a slack.
+    ramp
+        The width below the cutoff over which a smooth score falls.
+
+    Examples
+    --------
+    >>> error = LossWords(words="error rate", unit=PERCENT, whose=MODEL)
+    >>> promise(error, "absolute", 0.1)
+    'the error rate of a model trained on a release must stay below 10 %'
+    >>> print(promise(error, "relative", 0.05, cutoff=0.03))
+    the error rate of a model trained on a release may exceed that of the model trained on the real
+    development data by less than 5 percentage points (cutoff of its score: 3 percentage points)
+    >>> share = LossWords(words="share of records with ill = yes", unit=PERCENT)
+    >>> print(promise(share, "query", 0.02))
+    the share of records with ill = yes in a release may differ from that in the target by less than
+    2 percentage points
+    """
+    unit, gap = quantity.unit, form != "absolute"
+    subject = f"the {quantity.words}"
+    if form == "query":
+        said = f"{subject} in a release may differ from that in the target by less than "
+        said += unit.limit(limit, gap=True)
+    else:
+        subject += f" of {quantity.whose}" if quantity.whose else ""
+        source = f"that of {SOURCE.get(quantity.whose, 'the source')}"
+        if form == "absolute":
+            said = f"{subject} must stay below {unit.limit(limit)}"
+        elif limit > 0:
+            said = f"{subject} may exceed {source} by less than {unit.limit(limit, gap=True)}"
+        elif limit < 0:
+            said = f"{subject} must lie below {source} by more than "
+            said += unit.limit(-limit, gap=True)
+        else:
+            said = f"{subject} must stay below {source}"
+    if cutoff is None:
+        return said
+    falls = "" if ramp is None else f", after a ramp of {unit.amount(ramp, gap=True)}"
+    return f"{said} (cutoff of its score: {unit.amount(cutoff, gap=gap)}{falls})"
+
+
+def sentence(said: str, group: str | None = None, over: str = "") -> str:
+    """Return a promise as a sentence, with the records that count and what means are over.
+
+    >>> sentence("the error rate must stay below 10 %", "site = north")
+    'Among records of the group site = north, the error rate must stay below 10 %.'
+    """
+    whole = said if group is None else f"among records of the group {group}, {said}"
+    whole = f"{whole}, {over}" if over else whole
+    return f"{whole[0].upper()}{whole[1:]}."
+
+
+def plain(number: Fraction) -> str:
+    """Return a number as a person writes it: 10 and 2.5, neither 10.0 nor 2.5000000001."""
+    return f"{float(number):.15g}"
 
 
 # The group of target records that requirements about exposure count.
@@ -121,6 +281,8 @@ class Requirement:
     promise, attack
         Of an exposure: what it promises in words, with ``{attacks}`` for who attacks, and the
         attack.
+    quantity
+        What the loss is in words, for its `sentence`; left out, its name and bounds.
 
     Raises
     ------
@@ -134,6 +296,8 @@ class Requirement:
     0.08
     >>> Requirement(name="loss in dollars", low=0, high=500, limit=50).unit_limit
     0.1
+    >>> Requirement(name="brier", low=0, high=1, limit=0.2).sentence
+    "The mean of 'brier' must stay below 0.2 (on a scale from 0 to 1)."
     """
 
     name: str
@@ -151,6 +315,7 @@ class Requirement:
     member_error: float = 0.0  # alpha_1, of a sample of members
     promise: str | None = None  # of an exposure, in words, with {attacks} in it
     attack: str | None = None  # of an exposure: by which attack
+    quantity: LossWords | None = None  # what its loss is, in words
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -185,6 +350,8 @@ class Requirement:
                 f"{self.name}: only a loss can be missing; a share counts records in a cell, and a "
                 "record without a value is in none"
             )
+        if self.quantity is not None and not isinstance(self.quantity, LossWords):
+            raise RegistryError(f"{self.name}: quantity is a LossWords, got {self.quantity!r}")
         if isinstance(self.thresholds, bool) or not (
             isinstance(self.thresholds, int) and self.thresholds >= 1
         ):
@@ -267,6 +434,11 @@ class Requirement:
         return float(_written(self.limit) - _written(self.slack))
 
     @property
+    def sentence(self) -> str:
+        """What is required, in one plain sentence."""
+        return required([self])[0]
+
+    @property
     def is_far(self) -> bool:
         """Whether the range lies so far from 0 that doubles cannot tell a tie in it."""
         return max(abs(self.low), abs(self.high)) > FARTHEST * self.width
@@ -311,6 +483,68 @@ class Requirement:
     def from_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``values`` of the unit scale on the registered scale."""
         return self.low + values * self.width
+
+
+def required(requirements: Sequence[Requirement], over: str = "") -> tuple[str, ...]:
+    """Return what is required, a sentence for each promise.
+
+    Both sides of a query, all cells of a workload and all attacks of an exposure make one promise.
+
+    Parameters
+    ----------
+    requirements
+        The requirements.
+    over
+        What means are over, of a design other than iid: its ``over``.
+
+    Examples
+    --------
+    >>> both = [
+    ...     Requirement(name=f"age ({side})", low=-90, high=90, limit=2, form="query",
+    ...                 quantity=LossWords(words="mean of age"), group="sex = f")
+    ...     for side in ("above", "below")
+    ... ]
+    >>> print(*required(both))
+    Among records of the group sex = f, the mean of age in a release may differ from that in the
+    target by less than 2.
+    """
+    attacks: dict[tuple[str, str | None], list[str]] = {}
+    for r in requirements:
+        attacks.setdefault((_promised(r), r.group), []).append(str(r.attack))
+    return tuple(
+        # Braces in a column's name are not for us to fill in.
+        sentence(said.replace("{attacks}", attackers(names)),
+                 None if group == NONMEMBERS else group, over)
+        for (said, group), names in attacks.items()
+    )  # fmt: skip
+
+
+def attackers(names: Sequence[str]) -> str:
+    """Return who attacks, in words.
+
+    >>> attackers(["dcr"]), attackers(["dcr", "density"])
+    ('the attack dcr', 'the 2 attacks dcr and density')
+    """
+    if len(names) == 1:
+        return f"the attack {names[0]}"
+    return f"the {len(names)} attacks {', '.join(names[:-1])} and {names[-1]}"
+
+
+def _promised(r: Requirement) -> str:
+    """Return what a requirement promises, of losses that nobody described by name and bounds."""
+    if r.promise is not None:
+        return r.promise
+    quantity, form = r.quantity, r.form.value
+    if quantity is None:
+        share = r.two_valued and (r.low, r.high) == (0, 1)
+        words = f"share of {r.name!r}" if share else f"mean of {r.name!r}"
+        # Whose mean it is compared with stands in the words: nobody said whose losses these are.
+        words += " less that of the source" if r.form is Form.RELATIVE else ""
+        quantity = LossWords(words=words, unit=PERCENT if share else between(r.low, r.high))
+        form = "absolute"
+    cutoff = None if r.slack is None else r.cutoff
+    said = promise(quantity, form, r.limit, cutoff=cutoff, ramp=r.ramp)
+    return f"{said}, a missing loss counting as the worst" if r.missing == "worst" else said
 
 
 def _written(number: float) -> Fraction:

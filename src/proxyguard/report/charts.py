@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate
 
-from proxyguard.certificate.wording import at_least, at_most, percent
+from proxyguard.certificate.wording import at_least, at_most, percent, rounded
 from proxyguard.documents.certificate import (
     BoundRecord,
     MechanismVerdict,
@@ -39,6 +39,7 @@ from proxyguard.report.picture import (
     Writing,
     centred,
     count,
+    decimals,
     framed,
     labelled,
     legend,
@@ -49,7 +50,7 @@ from proxyguard.report.picture import (
     ticks,
 )
 from proxyguard.report.record import look_boundary
-from proxyguard.report.sources import Sources, range_words
+from proxyguard.report.sources import Sources, range_words, scores_of
 
 DECISIONS = {"validated": "Validated", "unresolved": "Unresolved", "violation": "Violation"}
 
@@ -107,9 +108,8 @@ def verdict_icon(decision: str) -> Picture:
 
 
 def interval_picture(
-    decision: str, lower: float, upper: float | None, target: float, *, certified: bool = True,
-    together: str = "",
-) -> Picture:  # fmt: skip
+    decision: str, lower: float, upper: float | None, target: float, *, together: str = ""
+) -> Picture:
     """Return the reliability interval on a scale from 0 to 100 % with the target across it.
 
     Parameters
@@ -120,9 +120,6 @@ def interval_picture(
         The ends of the interval; without an upper bound it ends at 100 %.
     target
         The reliability that must be exceeded.
-    certified
-        False where the family's decisions are certified and the bounds are for reading; the
-        interval is then an outline.
     together
         How sure both ends are.
     """
@@ -133,20 +130,17 @@ def interval_picture(
     left, right = at(lower), at(max(lower, top))
     # The sign stands at the end that decided, or between both.
     decisive = {"validated": left, "violation": right}.get(decision, (left + right) / 2)
-    reading = "" if certified else ", for reading"
     marks: list[Mark] = [
-        centred((left + right) / 2, f"{interval}{reading}", "strong", 16.0, size=13.0),
+        centred((left + right) / 2, interval, "strong", 16.0, size=13.0),
         Line(at(0.0), y, at(1.0), y, "axis"),
         *(Line(at(v), y - 4, at(v), y + 4, "axis") for v in (0.0, 0.25, 0.5, 0.75, 1.0)),
-        Rect(left, y - 5, max(right - left, 2.0), 10.0,
-             decision if certified else f"{decision}-reading"),
+        Rect(left, y - 5, max(right - left, 2.0), 10.0, decision),
         Line(at(target), y - 14, at(target), y + 17, "target"),
         *sign(decision, min(WIDTH - 14.0, max(14.0, decisive)), y, 10.0),
         *_scale_words(at, target, y + 32.0),
     ]  # fmt: skip
     says = (
-        f"{DECISIONS[decision]}: the share of valid releases is {interval}"
-        f"{'' if certified else ' (bounds for reading, not certified by themselves)'}; "
+        f"{DECISIONS[decision]}: the share of valid releases is {interval}; "
         f"required is more than {percent(target)}.{f' {together}' if together else ''}"
     )
     return framed("Reliability against its target", says, marks, 80)
@@ -180,7 +174,6 @@ def waterfall_picture(waterfall: ReportWaterfall, target: float) -> Picture:
     upper = waterfall.side == "upper"
     first, *rest = waterfall.steps
     last = waterfall.steps[-1].after
-    reading = "" if waterfall.certified else ", for reading"
     # What speaks against the claim is counted, and what it leaves is drawn.
     counted = f"{'leaves ' if upper else ''}{at_least(first.after)}"
     rows = [(first.label, counted, 0.0, first.after, "bar-2")]
@@ -188,8 +181,8 @@ def waterfall_picture(waterfall: ReportWaterfall, target: float) -> Picture:
         low, high = sorted((step.after - step.change, step.after))
         # "contamination by ..." says by what in the table; a row of the picture is short.
         rows.append((step.label.split(" by ")[0], _change(step.change), low, high, "loss"))
-    words = at_most(last) if upper else at_least(last)
-    rows.append((f"bound: {'at most' if upper else 'at least'}{reading}", words, 0.0, last, "bar"))
+    words = at_most(last, target) if upper else at_least(last, target)
+    rows.append((f"bound: {'at most' if upper else 'at least'}", words, 0.0, last, "bar"))
     marks: list[Mark] = []
     y = 36.0
     for label, words, start, end, kind in rows:
@@ -380,7 +373,7 @@ def _amount(share: Fraction) -> str:
     return f"{share.numerator}/{share.denominator}"
 
 
-# Up to so many releases each has a dot and a whisker; more are drawn as curves.
+# Up to so many releases each has a mark; more are drawn as a curve.
 DOTS = 60
 # Order statistics along a curve; the first and the last are always among them.
 POINTS = 120
@@ -394,13 +387,13 @@ def release_picture(
     limit: float,
     releases: Sequence[str],
     estimates: Sequence[float],
-    lower: Sequence[float] | None,
-    upper: Sequence[float] | None,
+    scores: Sequence[int | None],
 ) -> Picture:
-    """Return every release's estimate and simultaneous bounds, sorted by estimate.
+    """Return every release's estimate, sorted, with how it scored.
 
-    Few releases are dots with whiskers, many are the curves of their sorted values; both
-    have the same axes, so that pictures of different sizes read alike.
+    Few releases have a mark each, many are the curve of their sorted values; both have the same
+    axes, so that pictures of different sizes read alike. No interval is drawn: one of another test
+    or level than the score's could cross the limit where the release scored favorably.
 
     Parameters
     ----------
@@ -408,55 +401,52 @@ def release_picture(
         Whose limit the releases are shown against.
     releases
         Their names.
-    estimates, lower, upper
-        The mean loss of each, and its bounds; nothing is said of bounds where there are none.
+    estimates
+        The mean loss of each.
+    scores
+        1 for a release that scored favorably, over all requirements, 0 for another; None where
+        releases have no score of their own.
     """
     R = len(releases)
     met = sum(estimate < limit for estimate in estimates)
-    below = f"below the limit: {met:,} of {count(R, 'estimate')}"
-    more, ends = "", "."
-    if lower is None or upper is None:
-        lower = upper = estimates
-    else:
-        shown = sum(bound < limit for bound in upper)
-        below += f", {count(shown, 'upper bound')}"
-        more = f", and {shown} of the upper bounds"
-        ends = f"; the largest upper bound is {plain(max(upper))}."
-    low, high = _range(limit, lower, upper)
+    favorable = "" if None in scores else f", {sum(map(bool, scores)):,} favorable"
+    low, high = _range(limit, estimates)
     beyond = sum(estimate > high for estimate in estimates)
     at = Scale(low, high, BOTTOM, TOP)
+    below = f"{met:,} of {count(R, 'estimate')} below the limit{favorable}"
     marks: list[Mark] = [Writing(0.0, 31.0, below, "quiet", size=11.0), *_axis(at, limit)]
     if R <= DOTS:
         order = sorted(range(R), key=lambda r: (estimates[r], r))
-        marks += _dots(at, limit, [(releases[r], estimates[r], lower[r], upper[r]) for r in order])
+        marks += _dots(at, limit, [(releases[r], estimates[r], scores[r]) for r in order])
     else:
-        marks += _curves(at, limit, sorted(estimates), sorted(lower), sorted(upper))
+        marks += _curve(at, limit, sorted(estimates))
     marks.append(Line(LEFT, at(limit), RIGHT, at(limit), "limit"))
     marks.append(Writing(LEFT, HEIGHT - 8.0, f"{count(R, 'release')}, sorted", "quiet"))
     if beyond:
         marks.append(Writing(RIGHT, HEIGHT - 8.0, f"{beyond} beyond the scale", "quiet", "end"))
     says = (
-        f"{met} of {count(R, 'estimate')} are below the limit {plain(limit)}{more}. Estimates lie "
-        f"between {plain(min(estimates))} and {plain(max(estimates))}{ends}"
+        f"{met} of {count(R, 'estimate')} are below the limit {plain(limit)}{favorable}. "
+        f"Estimates lie between {beside(min(estimates), limit)} and "
+        f"{beside(max(estimates), limit)}."
     )
     title = f"{requirement}: all releases against the limit"
     return framed(title, says, marks, HEIGHT, heading=requirement)
 
 
-def _range(limit: float, lower: Sequence[float], upper: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of the axis.
+def beside(estimate: float, limit: float) -> str:
+    """Return an estimate with the digits that its limit asks for, and that tell the two apart."""
+    return rounded(estimate, decimals(limit), up=True, than=limit)
+
+
+def _range(limit: float, estimates: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of the axis, with a little room beyond both.
 
     A failed draw counts as the worst loss; one such value must not flatten all others.
-
-    Returns
-    -------
-    (float, float)
-        The lower and the upper end, with a little room beyond both.
     """
-    tops = sorted(upper)
-    # Nine of ten upper bounds lie no higher, where the limit does not.
+    tops = sorted(estimates)
+    # Nine of ten estimates lie no higher, where the limit does not.
     usual = max(limit, tops[(9 * (len(tops) - 1)) // 10])
-    low = min(limit, *lower)
+    low = min(limit, tops[0])
     high = max(limit, tops[-1])
     if tops[-1] - low > 4.0 * (usual - low):
         high = usual + 0.25 * (usual - low)
@@ -478,49 +468,33 @@ def _axis(at: Scale, limit: float) -> list[Mark]:
     return marks
 
 
-def _dots(at: Scale, limit: float, rows: Sequence[tuple[str, float, float, float]]) -> list[Mark]:
-    """Return each release's whisker, and a disc, or a cross where it is not below the limit."""
+SCORED = {1: ", scored favorably", 0: ", did not score favorably", None: ""}
+
+
+def _dots(at: Scale, limit: float, rows: Sequence[tuple[str, float, int | None]]) -> list[Mark]:
+    """Return a disc for each release, a ring without a favorable score, a cross above the limit."""
     step = (RIGHT - LEFT) / len(rows)
     r = min(4.5, max(2.0, 0.3 * step))
     marks: list[Mark] = []
-    for index, (name, estimate, low, high) in enumerate(rows):
+    for index, (name, estimate, score) in enumerate(rows):
         x, y = LEFT + (index + 0.5) * step, at(estimate)
-        tip = f"{name}: {plain(estimate)}"
-        if low < high:  # else there are no bounds, or they say no more
-            tip += f", bounds {plain(low)} to {plain(high)}"
-            marks.append(Line(x, at(low), x, at(high), "whisker"))
-        # A whisker that leaves the scale has no end to mark.
-        if low < high <= at.high:
-            cap = min(4.0, 0.35 * step)
-            marks.append(Line(x - cap, at(high), x + cap, at(high), "whisker"))
-        if estimate < limit:
+        tip = f"{name}: {beside(estimate, limit)}{SCORED[score]}"
+        if score or (score is None and estimate < limit):
             marks.append(Circle(x, y, r, "estimate", tip))
+        elif estimate < limit:
+            marks.append(Circle(x, y, r - 0.5, "unscored", tip))
         else:
             # Strokes are too thin to point at: an unseen box over them has the words.
             marks += [*_cross(x, y, r, "above"), Rect(x - r, y - r, 2 * r, 2 * r, "hover", tip)]
     return marks
 
 
-def _curves(
-    at: Scale,
-    limit: float,
-    estimates: Sequence[float],
-    lower: Sequence[float],
-    upper: Sequence[float],
-) -> list[Mark]:
-    """Return sorted values as curves, and how many of them lie above the limit."""
+def _curve(at: Scale, limit: float, estimates: Sequence[float]) -> list[Mark]:
+    """Return sorted values as a curve, and how many of them lie above the limit."""
     R = len(estimates)
     across = Scale(0.0, R - 1.0, LEFT, RIGHT)
-    top, bottom, middle = (
-        thinned([(across(r), at(number)) for r, number in enumerate(numbers)], POINTS)
-        for numbers in (upper, lower, estimates)
-    )
-    marks: list[Mark] = [
-        Stroke(top + bottom[::-1], "band", closed=True),
-        Stroke(bottom, "bounds"),
-        Stroke(top, "bounds"),
-        Stroke(middle, "curve"),
-    ]
+    path = thinned([(across(r), at(number)) for r, number in enumerate(estimates)], POINTS)
+    marks: list[Mark] = [Stroke(path, "curve")]
     above = sum(estimate >= limit for estimate in estimates)
     # Words stand on the side that has more room.
     if 0 < above < R:
@@ -556,7 +530,7 @@ def pictures_of(report: Report, sources: Sources) -> dict[str, list[Picture]]:
     intervals = [interval_of(verdict) for verdict in report.verdicts]
     groups = {
         name: [
-            *requirement_pictures(group, drawn_requirements(report, group, name)),
+            *requirement_pictures(sources, name, drawn_requirements(report, group, name)),
             *decision_pictures(report, sources, name),
         ]
         for name in sources.group_names
@@ -570,12 +544,20 @@ def pictures_of(report: Report, sources: Sources) -> dict[str, list[Picture]]:
 
 
 def interval_of(verdict: ReportVerdict) -> Picture | None:
-    """Return the reliability interval of a verdict about a mechanism."""
+    """Return the interval that the decision on a mechanism rests on, or none.
+
+    Where a family's decisions are certified that is all above the target, or all below it: bounds
+    for reading may lie on the other side. Nothing is drawn of bounds that contradict each other,
+    nor of a decision that settles nothing.
+    """
     if verdict.target is None or verdict.lower is None:
+        return None
+    crossed = verdict.upper is not None and verdict.lower > verdict.upper
+    if crossed or (not verdict.certified and verdict.decision == "UNRESOLVED"):
         return None
     return interval_picture(
         verdict.decision.lower(), verdict.lower, verdict.upper, verdict.target,
-        certified=verdict.certified, together=verdict.together,
+        together=verdict.together,
     )  # fmt: skip
 
 
@@ -593,14 +575,14 @@ def drawn_requirements(report: Report, group: GroupEvidence, name: str) -> list[
     return sorted(order[:MOST_DRAWN])
 
 
-def requirement_pictures(group: GroupEvidence, places: Sequence[int]) -> list[Picture]:
+def requirement_pictures(sources: Sources, name: str, places: Sequence[int]) -> list[Picture]:
     """Return one picture for each of these requirements: all releases against its limit."""
-    derived = group.derived
+    group = sources.groups[name]
+    scores = scores_of(name, sources)
     return [
         release_picture(
             group.requirements[j], float(group.limits[j]), group.releases,
-            *([float(row[j]) for row in rows]
-              for rows in (derived.estimates, derived.lower, derived.upper)),
+            [float(row[j]) for row in group.derived.estimates], scores,
         )
         for j in places
     ]  # fmt: skip
@@ -639,11 +621,11 @@ def _sequential(sources: Sources, verdict: VerdictRecord | None) -> list[Picture
 
 
 def waterfalls_of(verdict: ReportVerdict) -> list[Picture]:
-    """Return how the bounds of a verdict were built.
+    """Return how the bounds of a verdict were built, where they decided.
 
     A bound of 0 or 1 says nothing, and neither would its picture beside another one.
     """
-    if verdict.target is None:
+    if verdict.target is None or not verdict.certified:
         return []
     telling = [built for built in verdict.waterfalls if 0.0 < built.steps[-1].after < 1.0]
     return [waterfall_picture(w, verdict.target) for w in telling or verdict.waterfalls[:1]]

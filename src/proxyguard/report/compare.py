@@ -7,7 +7,7 @@ were given, and ranks nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -75,6 +75,8 @@ class Comparison:
         What a reader must know before he compares, as paragraphs.
     verdicts
         Every verdict with the label of its audit.
+    settings
+        Which declared settings differ.
     tables
         Verdicts, requirements, and what each audit rests on.
     check
@@ -84,6 +86,7 @@ class Comparison:
     title: str
     warning: tuple[str, ...]
     verdicts: tuple[tuple[str, ReportVerdict], ...]  # audit and verdict, in the given order
+    settings: ReportTable
     tables: tuple[ReportTable, ...]
     check: ReportTable
 
@@ -93,6 +96,7 @@ class Comparison:
             "title": self.title,
             "warning": self.warning,
             "verdicts": [[audit, verdict.to_dict()] for audit, verdict in self.verdicts],
+            "settings": self.settings.to_dict(),
             "tables": [compared.to_dict() for compared in self.tables],
             "check": self.check.to_dict(),
         }
@@ -116,6 +120,7 @@ def compare(audits: Sequence[Compared]) -> Comparison:
         verdicts=tuple(
             (label, verdict) for label, audit in labelled for verdict in audit.report.verdicts
         ),
+        settings=_settings_table(labelled),
         tables=(_verdict_table(labelled), _requirement_table(labelled), _status_table(labelled)),
         check=_check_table(labelled),
     )
@@ -202,6 +207,47 @@ def _shared_targets(audits: Labelled) -> str:
     return "; ".join(" and ".join(who) for who in used.values() if len(set(who)) > 1)
 
 
+# Settings that a page has room for.
+MOST_SETTINGS = 100
+
+
+def _settings_table(audits: Labelled) -> ReportTable:
+    """Return the declared settings in which the audits differ, first of all that they say."""
+    declared = [
+        {} if audit.sources.registry is None
+        else dict(_settings(audit.sources.registry.declaration.to_dict()))
+        for _, audit in audits
+    ]  # fmt: skip
+    names = dict.fromkeys(name for settings in declared for name in settings)
+    rows = [
+        (name, *(settings.get(name, "") for settings in declared))
+        for name in names
+        if name not in ("name", "purpose") and len({s.get(name) for s in declared}) > 1
+    ]
+    more = len(rows) - MOST_SETTINGS
+    return table(
+        "Settings that differ", ("setting", *(label for label, _ in audits)),
+        rows[:MOST_SETTINGS] or [("", *("none that is declared" for _ in audits))],
+        f"{more:,} more differ." if more > 0 else "As declared; all other settings are the same.",
+    )  # fmt: skip
+
+
+def _settings(declared: Plain, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every setting of a declaration; entries of a list are told by their own names."""
+    if isinstance(declared, Mapping):
+        for key, value in declared.items():
+            yield from _settings(value, f"{name}.{key}" if name else key)
+    elif isinstance(declared, list | tuple):
+        if not any(isinstance(entry, Mapping) for entry in declared):
+            yield name, ", ".join(str(entry) for entry in declared)
+            return
+        for k, entry in enumerate(declared):
+            own = entry.get("name", k) if isinstance(entry, Mapping) else k
+            yield from _settings(entry, f"{name} {own}")
+    elif declared is not None:
+        yield name, str(declared)
+
+
 def _verdict_table(audits: Labelled) -> ReportTable:
     """Return every verdict with what it rests on; no row is marked as the best."""
     rows = []
@@ -230,11 +276,11 @@ def _counted(verdict: VerdictRecord | None) -> tuple[str, str]:
 
 def _interval(verdict: ReportVerdict) -> str:
     """Return the interval in numbers, each end rounded so that it claims less."""
-    if verdict.lower is None:
+    if verdict.lower is None or verdict.target is None:
         return ""
+    lower = cut(verdict.lower, up=False, than=verdict.target)
     upper = 1.0 if verdict.upper is None else verdict.upper
-    words = f"{cut(verdict.lower, up=False)} to {cut(upper, up=True)}"
-    return words if verdict.certified else f"{words} (for reading)"
+    return f"{lower} to {cut(upper, up=True, than=verdict.target)}"
 
 
 def _requirement_table(audits: Labelled) -> ReportTable:

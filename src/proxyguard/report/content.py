@@ -142,6 +142,9 @@ class Report:
     attestation: str
     guarantee: str
     verdicts: tuple[ReportVerdict, ...]
+    required: tuple[str, ...]  # what was required of a release, requirement by requirement
+    conditions: tuple[str, ...]  # what verdicts rest on that the author states of outside releases
+    lineage: str  # where the target was met before, where that matters
     about: tuple[str, ...]  # what the claim is about and conditional on
     not_claimed: tuple[str, ...]
     tables: tuple[ReportTable, ...]
@@ -178,6 +181,9 @@ def build_report(sources: Sources) -> Report:
         attestation=sources.attestation,
         guarantee=record.guarantee_of(sources.status, sources.ledger),
         verdicts=verdicts,
+        required=sources.required,
+        conditions=record.conditions_of(sources),
+        lineage=record.lineage_of(sources),
         about=tuple(_about(sources)),
         not_claimed=sources.not_claimed,
         tables=_tables(sources, bindings, verdicts),
@@ -274,7 +280,7 @@ def build_verdict(
     mark = "" if certified else " (not certified by itself: the family's decision is)"
     lines, waterfalls = [], []
     for side, bound in _bounds(verdict):
-        shown = cut(bound.value, up=side == "upper")
+        shown = cut(bound.value, up=side == "upper", than=verdict.reliability_target)
         steps = ", ".join(f"{step.label} {step.value:.6g}" for step in bound.steps)
         lines.append(f"{side} bound {shown}{mark}: {bound.rests_on}; from {steps}")
         waterfall = waterfall_of(bound, side=side, certified=certified)
@@ -288,7 +294,7 @@ def build_verdict(
         lines.append(f"Holm-adjusted p-value {adjusted}; least certain of {verdict.binding}")
     if isinstance(verdict, MechanismVerdict):
         lines += [f"note: {note}" for note in verdict.notes]
-    lower, upper = _interval(verdict)
+    lower, upper = verdict.reliability_lower, verdict.reliability_upper
     return ReportVerdict.model_validate({
         "name": verdict.mechanism, "decision": verdict.decision.upper(),
         "sentence": verdict.sentence, "lines": tuple(lines),
@@ -306,17 +312,9 @@ def _bounds(verdict: VerdictRecord) -> list[tuple[Side, BoundRecord]]:
     return bounds if verdict.upper is None else [*bounds, ("upper", verdict.upper)]
 
 
-def _interval(verdict: VerdictRecord) -> tuple[float | None, float | None]:
-    """Return the ends of the interval: the recorded bounds, or what the verdict says itself."""
-    if not isinstance(verdict, MechanismVerdict):
-        return verdict.reliability_lower, verdict.reliability_upper
-    upper = verdict.reliability_upper if verdict.upper is None else verdict.upper.value
-    return verdict.lower.value, upper
-
-
 def _together(verdict: VerdictRecord, levels: SpentLevels) -> str:
     """Return how sure the ends of an interval are, where both say something and are certified."""
-    lower, upper = _interval(verdict)
+    lower, upper = verdict.reliability_lower, verdict.reliability_upper
     joint = verdict.joint_coverage if isinstance(verdict, MechanismVerdict) else None
     alpha, beta = levels.alpha, levels.beta
     if joint is None or lower is None or upper is None or beta is None:
@@ -346,6 +344,7 @@ def _about(sources: Sources) -> list[str]:
     if predicate is None:
         return []
     lines = [f"Means are over {words}." for words in predicate.estimand.values()]
+    lines += record.models_of(sources)
     for mechanism in sources.in_order(predicate.redraws):
         redrawn = "; ".join(predicate.redraws[mechanism]) or "nothing that is known here"
         fixed = "; ".join(predicate.conditional_on[mechanism])

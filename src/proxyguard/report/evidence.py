@@ -194,8 +194,9 @@ def requirement_table(sources: Sources, name: str) -> ReportTable:
         rows.append((
             requirement, f"{limit:g}", rules.get(requirement) or rules.get(declared, ""),
             str(group.columns[j].n) if group.columns else "",  # collective: one batch each
-            cut(estimate.min(), up=False), cut(fsum(estimate) / len(estimate), up=True),
-            cut(estimate.max(), up=True), cut(upper[:, j].max(), up=True),
+            cut(estimate.min(), up=False, than=limit),
+            cut(fsum(estimate) / len(estimate), up=True, than=limit),
+            cut(estimate.max(), up=True, than=limit), cut(upper[:, j].max(), up=True, than=limit),
             f"{met} / {below} of {len(estimate)}", group.tests[j],
         ))  # fmt: skip
     sure = bounds_words(name, group, sources.verdict(name))

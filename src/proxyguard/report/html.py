@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -29,6 +30,7 @@ from proxyguard.printable import printable
 from proxyguard.report import picture as look
 from proxyguard.report.charts import (
     DECISIONS,
+    beside,
     budget_pictures,
     decision_pictures,
     drawn_requirements,
@@ -39,9 +41,11 @@ from proxyguard.report.charts import (
 )
 from proxyguard.report.compare import Comparison
 from proxyguard.report.content import Report
-from proxyguard.report.evidence import bounds_words, left_out, nearest_limits
+from proxyguard.report.evidence import left_out, nearest_limits
 from proxyguard.report.exposure import MOST_ATTACKS, exposure_pictures, figures_of
-from proxyguard.report.picture import Picture, decimals, evalue_words, plain, to_icon, to_svg
+from proxyguard.report.glossary import Term, terms
+from proxyguard.report.picture import Picture, evalue_words, plain, to_icon, to_svg
+from proxyguard.report.record import draws_of, selected
 from proxyguard.report.sources import Sources
 
 if TYPE_CHECKING:
@@ -55,6 +59,8 @@ NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]?\d+)?( %)?")
 MOST_COLUMNS = 40
 # Up to so many verdicts each has a card; more are counted, and listed in a table.
 CARDS = 12
+# Verdicts that a table of Markdown has room for.
+MOST_LISTED = 50
 # Sections that are tables alone, in their order.
 TABLE_SECTIONS = (
     ("draws", "Draws"),
@@ -97,6 +103,73 @@ def render_page(
     )
     page = environment().get_template(template)
     return page.render(css=_markup(css), script=_markup(script), policy=policy, **views)
+
+
+# Where a page explains nothing: in what can be pressed already, in headings, code and pictures.
+_PASSED = ("a", "button", "caption", "code", "h1", "h2", "h3", "h4", "label", "noscript", "pre",
+           "script", "style", "summary", "svg", "thead")  # fmt: skip
+_TOKENS = re.compile(r"<!--.*?-->|<[^>]*>|[^<]+", re.DOTALL)
+
+
+def explained(page: Markup | str) -> str:
+    """Return a page in which the first occurrence of each term can be pressed for its meaning.
+
+    Parameters
+    ----------
+    page
+        The whole page. What lies in its ``main`` is looked at; the explanations are put at its end.
+
+    Notes
+    -----
+    A button opens its explanation by the platform's own popover: with a pointer, a finger or a key,
+    without any script. Nothing that a user wrote can become markup: words are only wrapped.
+    """
+    before, opening, rest = str(page).partition("<main")
+    inside, closing, after = rest.rpartition("</main>")
+    forms = {form.lower(): term for term in terms() for form in term.forms}
+    words = re.compile(
+        rf"(?<![\w&;'./-])(?:{'|'.join(sorted(map(re.escape, forms), key=len, reverse=True))})"
+        r"(?![\w'/-]|\.\w)",
+        re.IGNORECASE,
+    )  # fmt: skip
+    told: dict[str, Term] = {}
+    skipped: list[str] = []
+    tokens = _TOKENS.findall(f"{opening}{inside}")
+    for i, token in enumerate(tokens):
+        if token.startswith("<"):
+            _step(token, skipped)
+        elif not skipped and len(told) < len(forms):
+            tokens[i] = words.sub(lambda met: _marked(met[0], forms[met[0].lower()], told), token)
+    meanings = "".join(
+        f'<div popover class="pg-meaning" id="term-{term.anchor}"><p><strong>{term.name}</strong>: '
+        f"{term.text}</p></div>\n"
+        for term in told.values()
+    )
+    return f"{before}{''.join(tokens)}{meanings}{closing}{after}"
+
+
+def _step(tag: str, skipped: list[str]) -> None:
+    """Remember in which element nothing is explained; its own kind may be nested in it."""
+    name = re.match(r"</?\s*([a-zA-Z0-9]+)", tag)
+    if name is None:
+        return
+    kind, ends = name[1].lower(), tag.startswith("</")
+    if tag.endswith("/>") or kind not in (skipped[:1] or _PASSED):
+        return
+    if ends:
+        del skipped[-1:]
+    else:
+        skipped.append(kind)
+
+
+def _marked(words: str, term: Term, told: dict[str, Term]) -> str:
+    """Return a term's first occurrence as a button that opens its meaning, others as they are."""
+    if term.name in told:
+        return words
+    told[term.name] = term
+    return (
+        f'<button type="button" class="pg-term" popovertarget="term-{term.anchor}">{words}</button>'
+    )
 
 
 @cache
@@ -236,7 +309,6 @@ class GroupView:
     """The pictures and the requirement table of one group of releases."""
 
     name: str
-    sure: str  # how sure the bounds of its requirements are
     requirements: list[Markup]
     decision: list[Markup]
     lines: tuple[str, ...]
@@ -315,11 +387,16 @@ def release_lists(sources: Sources) -> list[ReleaseList]:
         In the order of the verdicts. Where no budget for picks was registered there is no data, so
         that the page makes no claim about any choice.
     """
-    lists = []
+    lists, draws = [], draws_of(sources)
     for index, name in enumerate(sources.group_names, start=1):
         group = sources.groups[name]
         places = nearest_limits(group, MOST_COLUMNS)
         columns, rows = _estimates(group, places)
+        models = selected(draws.get(name, ()))
+        if len(set(models.values())) > 1:
+            columns.append("model chosen")
+            for row, release in zip(rows, group.releases, strict=True):
+                row.append(models.get(release.rpartition("/")[2], ""))
         data = None
         if sources.picks is not None and name in sources.picks.mechanisms:
             chosen = sources.picks.mechanisms[name]
@@ -341,9 +418,8 @@ def _estimates(group: GroupEvidence, places: Sequence[int]) -> tuple[list[str], 
     """Return the columns and rows of estimates, each with the digits that its limit asks for."""
     limits = {j: float(group.limits[j]) for j in places}
     columns = [f"{group.requirements[j]} (limit {plain(limit)})" for j, limit in limits.items()]
-    digits = {j: decimals(limit) for j, limit in limits.items()}
     rows = [
-        [release, *(f"{float(estimates[j]):.{digits[j]}f}" for j in places)]
+        [release, *(beside(float(estimates[j]), limit) for j, limit in limits.items())]
         for release, estimates in zip(group.releases, group.derived.estimates, strict=True)
     ]
     return ["release", *columns], rows
@@ -408,7 +484,7 @@ def to_html(report: Report, sources: Sources) -> str:
         ("uncertified", "Not certified", bool(uncertified)),
         ("check", "Check this page", True),
     ]
-    return render_page(
+    page = render_page(
         "page.html.j2",
         report=report,
         verdicts=cards,
@@ -426,6 +502,7 @@ def to_html(report: Report, sources: Sources) -> str:
         picks=picks,
         sections=sections,
     )
+    return explained(page)
 
 
 def _group(name: str, report: Report, sources: Sources) -> GroupView:
@@ -434,8 +511,7 @@ def _group(name: str, report: Report, sources: Sources) -> GroupView:
     drawn = drawn_requirements(report, group, name)
     return GroupView(
         name=name,
-        sure=bounds_words(name, group, sources.verdict(name)),
-        requirements=_svgs(requirement_pictures(group, drawn)),
+        requirements=_svgs(requirement_pictures(sources, name, drawn)),
         decision=_svgs(decision_pictures(report, sources, name)),
         lines=next((v.lines for v in report.verdicts if v.name == name), ()),
         tables=[table for table in report.tables if table.title == f"Requirements: {name}"],
@@ -470,7 +546,8 @@ def comparison_page(comparison: Comparison) -> str:
     audits: dict[str, list[Card]] = {}
     for audit, verdict in comparison.verdicts:
         audits.setdefault(audit, []).append(card_of(verdict))
-    return render_page("compare.html.j2", comparison=comparison, cards=list(audits.items()))
+    page = render_page("compare.html.j2", comparison=comparison, cards=list(audits.items()))
+    return explained(page)
 
 
 def fragment(verdicts: Sequence[ReportVerdict], tables: Sequence[ReportTable]) -> str:
@@ -503,19 +580,14 @@ def to_markdown(report: Report) -> str:
         What `build_report` gave.
     """
     lines = [f"# {_escaped(report.name)}", "", _escaped(report.purpose), ""]
-    for verdict in report.verdicts:
-        lines += [
-            f"## {verdict.decision}: {_escaped(verdict.name)}",
-            "",
-            *([f"**{_escaped(verdict.warning)}**", ""] if verdict.warning else []),
-            f"**{_escaped(verdict.sentence)}**",
-            "",
-            *_bullets(verdict.lines),
-            *_bullets([verdict.together] if verdict.together else []),
-            *_bullets([f"binding requirement: {verdict.binding}"] if verdict.binding else []),
-            "",
-        ]
+    if len(report.verdicts) <= CARDS:
+        for verdict in report.verdicts:
+            lines += _verdict_lines(verdict)
+    else:
+        lines += _many_verdicts(report.verdicts)
+    lines += ["## What was required of a release", "", *_bullets(report.required), ""]
     lines += [f"**Guarantee: {_escaped(report.guarantee)}.** *{_escaped(report.attestation)}.*", ""]
+    lines += [f"**On condition:** {_escaped(condition)}.\n" for condition in report.conditions]
     lines += ["## What this is about", "", *_bullets(report.about)]
     if report.advice:
         advice = [f"{advised.mechanism}: {advised.sentence}" for advised in report.advice]
@@ -531,11 +603,43 @@ def to_markdown(report: Report) -> str:
     return "\n".join(lines)
 
 
+def _verdict_lines(verdict: ReportVerdict) -> list[str]:
+    """Return one verdict under its heading."""
+    return [
+        f"## {verdict.decision}: {_escaped(verdict.name)}",
+        "",
+        *([f"**{_escaped(verdict.warning)}**", ""] if verdict.warning else []),
+        f"**{_escaped(verdict.sentence)}**",
+        "",
+        *_bullets(verdict.lines),
+        *_bullets([verdict.together] if verdict.together else []),
+        *_bullets([f"binding requirement: {verdict.binding}"] if verdict.binding else []),
+        "",
+    ]
+
+
+def _many_verdicts(verdicts: Sequence[ReportVerdict]) -> list[str]:
+    """Return how many verdicts there are of each kind, and the first of them as a table."""
+    counts = Counter(verdict.decision for verdict in verdicts)
+    listed = ", ".join(f"{n:,} {decision.lower()}" for decision, n in counts.items())
+    more = len(verdicts) - MOST_LISTED
+    first = ReportTable(
+        title=f"{len(verdicts):,} verdicts: {listed}",
+        columns=("about", "verdict", "binding requirement"),
+        rows=tuple((v.name, v.decision.lower(), v.binding) for v in verdicts[:MOST_LISTED]),
+        note=f"{more:,} more are in report.csv and report.json." if more > 0 else "",
+        section="evidence",
+    )
+    # A reason is about the whole audit, and stands once.
+    warning = verdicts[0].warning
+    return [*([f"**{_escaped(warning)}**", ""] if warning else []), *_table(first)]
+
+
 def comparison_markdown(comparison: Comparison) -> str:
     """Return several audits side by side; the warning comes first."""
     lines = [f"# {_escaped(comparison.title)}", ""]
     lines += [f"> {_escaped(line)}\n>" for line in comparison.warning]
-    lines.append("")
+    lines += ["", *_table(comparison.settings)]
     for audit, verdict in comparison.verdicts:
         lines += [
             f"## {_escaped(audit)}: {verdict.decision}: {_escaped(verdict.name)}",

@@ -109,6 +109,68 @@ def health_table(sources: Sources) -> ReportTable:
     )  # fmt: skip
 
 
+def models_of(sources: Sources) -> list[str]:
+    """Return which model the procedure really chose, for the source and for every release.
+
+    A library of one model leaves nothing to choose.
+    """
+    members = {} if sources.registry is None else sources.registry.members
+    lines = []
+    for name, member in members.items():
+        source = member.source
+        library = () if member.procedure is None else member.procedure.procedure.library
+        if source is not None and len(library) > 1:
+            of = f" of {name}" if len(members) > 1 else ""
+            at = "" if source.threshold is None else f", threshold {float(source.threshold):.4g}"
+            listed = ", ".join(library)
+            lines.append(f"Model of the source{of}: {source.selected}{at}, chosen from {listed}.")
+    draws = draws_of(sources) if lines else {}
+    for name in sources.in_order(draws):
+        chosen = Counter(selected(draws[name]).values())
+        if chosen:
+            listed = ", ".join(f"{model} for {n:,}" for model, n in sorted(chosen.items()))
+            lines.append(f"Model of the releases of {name}: {listed}.")
+    return lines
+
+
+def selected(draws: Sequence[AnyDraw]) -> dict[str, str]:
+    """Return which model was chosen for each draw, by its seed as releases are named by it."""
+    made = [draw for draw in draws if isinstance(draw, DrawnRelease)]
+    return {str(draw.seed): draw.selected for draw in made if draw.selected}
+
+
+def conditions_of(sources: Sources) -> tuple[str, ...]:
+    """Return what a verdict on releases that were made elsewhere is conditional on.
+
+    Nothing in a folder shows how files, predictions or losses came about.
+    """
+    registry, predicate = sources.registry, sources.predicate
+    if registry is None or predicate is None:
+        return ()
+    outside = {
+        name
+        for member in registry.members.values()
+        for name, mechanism in member.mechanisms.items()
+        if not isinstance(mechanism, DrawnMechanism) or mechanism.delivered
+    }
+    return tuple(
+        f"{stated.about}: {stated.words} (its author's word; no check of a folder can show it)"
+        for stated in predicate.stated_not_checked
+        if stated.about.rpartition("/")[2] in outside
+    )
+
+
+def lineage_of(sources: Sources) -> str:
+    """Return where the target's records were met before; nothing where nobody met them."""
+    met = any(
+        overlap.shared or overlap.twins
+        for body in sources.bodies
+        if isinstance(body, Sealed | Registered | Opened)
+        for overlap in body.lineage
+    )
+    return sources.status.lineage if met else ""
+
+
 def _copies(digests: Iterable[str | None]) -> int:
     """Return how many digests are there more than once, beyond the first."""
     counts = Counter(digest for digest in digests if digest is not None)

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import singledispatch
-from math import ceil, floor, isfinite
+from math import isfinite
 
 from proxyguard.certificate import wording
 from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
 from proxyguard.certificate.releases import ReleaseCertificate
-from proxyguard.certificate.wording import at_least, at_most, percent
+from proxyguard.certificate.wording import at_least, at_most, percent, rounded
 from proxyguard.documents.certificate import (
     ClaimStatusRecord,
     Failure,
@@ -41,7 +41,6 @@ from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.registry.parts import RequirementPart
-from proxyguard.registry.requirement import Requirement
 from proxyguard.seal.ledger import Entry
 
 # What there is to say of a claim that nothing was registered or sealed for.
@@ -72,6 +71,8 @@ class Sources:
     ----------
     name, purpose, attestation, status, verdicts, not_claimed
         What the certificate says.
+    required
+        What was required of a release, a sentence for each requirement.
     groups
         The evidence by the name under which releases were read together.
     levels
@@ -92,6 +93,7 @@ class Sources:
     attestation: str
     status: ClaimStatusRecord
     verdicts: tuple[VerdictRecord, ...]
+    required: tuple[str, ...]
     not_claimed: tuple[str, ...]
     groups: Mapping[str, GroupEvidence]
     levels: SpentLevels
@@ -200,8 +202,7 @@ def _(certificate: FamilyCertificate) -> Sources:
 @sources_of.register
 def _(certificate: ReleaseCertificate) -> Sources:
     return _in_memory(
-        "Named releases", release_verdicts(certificate), certificate.requirements,
-        certificate.evidence,
+        "Named releases", release_verdicts(certificate), certificate.evidence,
         SpentLevels(alpha=certificate.claim.alpha, beta=certificate.claim.beta),
         release_family(certificate),
     )  # fmt: skip
@@ -242,7 +243,6 @@ def _of_mechanisms(family: Mapping[str, Certificate]) -> Sources:
             mechanism_verdict(certificate, {})
             for certificate in family.values()
         ],
-        first.evidence.requirements,
         {name: certificate.evidence for name, certificate in family.items()},
         SpentLevels(alpha=first.claim.alpha, beta=first.claim.beta, pooled=pooled),
     )
@@ -251,7 +251,6 @@ def _of_mechanisms(family: Mapping[str, Certificate]) -> Sources:
 def _in_memory(
     name: str,
     verdicts: Sequence[VerdictRecord],
-    requirements: Sequence[Requirement],
     evidence: Mapping[str, ReleaseEvidence],
     levels: SpentLevels,
     family: ReleaseFamily | None = None,
@@ -262,7 +261,10 @@ def _in_memory(
         attestation=wording.ASSERTED,
         status=IN_MEMORY,
         verdicts=tuple(verdicts),
-        not_claimed=wording.not_claimed(requirements),
+        required=wording.required_of(evidence.values()),
+        not_claimed=wording.not_claimed(
+            [r for read in evidence.values() for r in read.requirements]
+        ),
         groups={group: evidence_record(read) for group, read in evidence.items()},
         levels=levels,
         family=family,
@@ -301,16 +303,16 @@ def table(
     )
 
 
-def cut(number: float | str, *, up: bool) -> str:
-    """Return a number with four decimals, rounded so that it claims no more.
+def cut(number: float | str, *, up: bool, than: float | None = None) -> str:
+    """Return a number with four decimals, or as many as tell it apart, so that it claims no more.
 
     >>> cut(0.91239, up=False), cut("0.91231", up=True), cut("inf", up=True)
     ('0.9123', '0.9124', 'inf')
+    >>> cut(0.29996, up=True, than=0.3)
+    '0.29996'
     """
     exact = float(number)
-    if not isfinite(exact):
-        return str(number)
-    return f"{(ceil if up else floor)(exact * 10_000) / 10_000:.4f}"
+    return rounded(exact, 4, up=up, than=than) if isfinite(exact) else str(number)
 
 
 def amount(share: str | Fraction) -> str:
@@ -334,7 +336,7 @@ def range_words(lower: float, upper: float, *, decision: str, target: float) -> 
     >>> range_words(0.3, 0.4, decision="violation", target=0.8)
     'between 30.0 % and 40.0 %'
     """
-    least, most = f"at least {at_least(lower)}", f"at most {at_most(upper)}"
+    least, most = f"at least {at_least(lower, target)}", f"at most {at_most(upper, target)}"
     if lower > upper:
         return f"contradictory: {least}, {most}"
     if lower <= 0.0 and upper >= 1.0:
@@ -345,13 +347,13 @@ def range_words(lower: float, upper: float, *, decision: str, target: float) -> 
     if lower <= 0.0:
         strict = decision == "violation" and upper >= target
         return f"less than {percent(target)}" if strict else most
-    return f"between {at_least(lower)} and {at_most(upper)}"
+    return f"between {at_least(lower, target)} and {at_most(upper, target)}"
 
 
 CsvCell = str | float | None
 COLUMNS = (
     "mechanism", "release", "requirement", "records", "limit", "estimate", "lower", "upper",
-    "pvalue", "violation_pvalue", "test", "release_pvalue", "score", "evalue",
+    "pvalue", "violation_pvalue", "test", "release_pvalue", "score", "evalue", "verdict",
 )  # fmt: skip
 
 
@@ -378,11 +380,12 @@ def evidence_rows(sources: Sources) -> Iterator[tuple[CsvCell, ...]]:
     statement about single releases, an e-value without a budget for picks.
     """
     picks = {} if sources.picks is None else sources.picks.mechanisms
+    decided = {verdict.mechanism: str(verdict.decision) for verdict in sources.verdicts}
     for name in sources.group_names:
         group = sources.groups[name]
         derived = group.derived
         whole = [max(float(pvalue) for pvalue in row) for row in derived.pvalues]
-        scores = _scores(name, whole, sources)
+        scores = scores_of(name, sources)
         for r, release in enumerate(group.releases):
             for j, requirement in enumerate(group.requirements):
                 yield (
@@ -390,6 +393,7 @@ def evidence_rows(sources: Sources) -> Iterator[tuple[CsvCell, ...]]:
                     float(group.limits[j]), derived.estimates[r][j], derived.lower[r][j],
                     derived.upper[r][j], derived.pvalues[r][j], derived.violation_pvalues[r][j],
                     group.tests[j], whole[r], scores[r], _evalue(picks.get(name), r),
+                    decided.get(name) or decided.get(release) or decided.get(f"{name}/{release}"),
                 )  # fmt: skip
 
 
@@ -402,12 +406,14 @@ def _evalue(picks: PickGroup | None, r: int) -> str | None:
     return picks.evalues[r] if denominator == "1" else f"{picks.evalues[r]}/{denominator}"
 
 
-def _scores(name: str, pvalues: list[float], sources: Sources) -> list[int | None]:
-    """Return which releases scored favorably, where that is a statement about each of them.
+def scores_of(name: str, sources: Sources) -> list[int | None]:
+    """Return which releases of a group scored favorably: 1 or 0, None where that is no statement.
 
     A score by p-value takes the releases with the smallest p-values, and so does Holm; how
     many they are is recorded.
     """
+    group = sources.groups[name]
+    pvalues = [max(float(pvalue) for pvalue in row) for row in group.derived.pvalues]
     verdict = sources.verdict(name)
     count: float | None = None
     if isinstance(verdict, SequentialVerdict):

@@ -68,8 +68,7 @@ def _views(trial: Trial) -> dict[str, object]:
                         f"{requirement.name} ({requirement.unit.strip()})" if requirement.unit
                         else requirement.name,
                         requirement.limit, requirement.releases, requirement.estimates,
-                        requirement.lower or (requirement.upper and requirement.estimates),
-                        requirement.upper,
+                        [None] * len(requirement.releases),
                     )
                 )
             )

@@ -129,14 +129,14 @@
     update();
   }
   for (const box of document.querySelectorAll(".pg-picker")) start(box);
-
-  // A list with nothing to choose: rows whose name has what is typed.
   for (const box of document.querySelectorAll(".pg-filtered")) {
     const rows = [...box.querySelectorAll("tbody tr")];
+    // By name and verdict: every unresolved sentence says "not evidence of a violation".
+    const texts = rows.map((row) =>
+      [...row.querySelectorAll("th, .pg-key")].map((one) => one.textContent).join(" ").toLowerCase());
     box.querySelector(".pg-filter").addEventListener("input", (event) => {
       const part = event.target.value.trim().toLowerCase();
-      for (const row of rows)
-        row.hidden = !row.querySelector("th").textContent.toLowerCase().includes(part);
+      rows.forEach((row, r) => { row.hidden = !texts[r].includes(part); });
     });
     box.querySelector(".pg-controls").hidden = false;
   }

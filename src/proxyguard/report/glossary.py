@@ -1,0 +1,120 @@
+"""A word for every term: for `proxyguard explain`, for docs/glossary.md, and for the page.
+
+The terms stand in glossary.toml. A key of `audit.toml` that is no term is explained by the sentence
+that the schema has for it. Written anew: ``python -m proxyguard.report.glossary docs/glossary.md``.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from proxyguard.errors import RegistryError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """A term of reports, commands and declarations, in one or two sentences."""
+
+    name: str
+    text: str
+    also: tuple[str, ...] = ()  # further names that it is asked for by
+    forms: tuple[str, ...] = ()  # words that a page explains where they first occur
+    anchor: str = ""  # its name in addresses and ids
+
+
+@cache
+def terms() -> tuple[Term, ...]:
+    """Return every term, in the order of the file: what belongs together stands together."""
+    text = files("proxyguard.report").joinpath("glossary.toml").read_text("utf-8")
+    return tuple(
+        Term(
+            name=name,
+            text=entry["text"],
+            also=tuple(entry.get("also", ())),
+            forms=tuple(entry.get("forms", ())),
+            anchor=re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-"),
+        )
+        for name, entry in tomllib.loads(text).items()
+    )
+
+
+@cache
+def _by_name() -> dict[str, Term]:
+    """Return the terms by all their names; a term's own name goes before another's further one."""
+    named = {_plain(also): term for term in terms() for also in term.also}
+    return named | {_plain(term.name): term for term in terms()}
+
+
+def explain(asked: str) -> Term:
+    """Return a term, or a key of ``audit.toml`` with what the schema says of it.
+
+    Parameters
+    ----------
+    asked
+        A term, in any case, with spaces, hyphens or underscores.
+
+    Raises
+    ------
+    RegistryError
+        Where there is no such term; the message names those that are spelled alike.
+
+    Examples
+    --------
+    >>> explain("Favorable-Score").name
+    'favorable score'
+    """
+    known = _by_name().get(_plain(asked))
+    if known is not None:
+        return known
+    key = asked.rpartition(".")[2]  # "claim.alpha" is asked for as the table has it
+    if key in keys():
+        return Term(name=asked, text=f"A key of audit.toml. {keys()[key]}")
+    names = [*_by_name(), *keys()]
+    near = get_close_matches(_plain(asked), names, n=3, cutoff=0.6)
+    hint = f"did you mean {', '.join(near)}?" if near else "none is spelled alike."
+    raise RegistryError(f"no term {asked!r}; {hint} `proxyguard explain` lists all terms")
+
+
+def _plain(name: str) -> str:
+    return " ".join(re.split(r"[\s_-]+", name.strip().lower()))
+
+
+@cache
+def keys() -> dict[str, str]:
+    """Return every key of ``audit.toml`` with what the schema says of it, table by table."""
+    from proxyguard.registry.declaration import Declaration
+
+    schema = Declaration.model_json_schema()
+    said: dict[str, dict[str, None]] = {}
+    for parts in (schema, *schema["$defs"].values()):
+        for key, described in parts.get("properties", {}).items():
+            said.setdefault(key, {})[described["description"]] = None
+    return {key: " Elsewhere: ".join(sentences) for key, sentences in said.items()}
+
+
+def glossary_page() -> str:
+    """Return docs/glossary.md: every term in the order of the alphabet."""
+    lines = [
+        "# Glossary",
+        "",
+        "<!-- written by `python -m proxyguard.report.glossary docs/glossary.md` -->",
+        "",
+        "The text that `proxyguard explain TERM` prints, and that a page shows where a term first",
+        "occurs. Keys of `audit.toml` are explained by `proxyguard explain KEY` too.",
+        "",
+    ]
+    for term in sorted(terms(), key=lambda term: term.name.lower()):
+        also = f" (also: {', '.join(term.also)})" if term.also else ""
+        lines += [f'<a id="{term.anchor}"></a>**{term.name}**{also}: {term.text}', ""]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(glossary_page(), encoding="utf-8")
