@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from proxyguard.audit.exposure import ExposureScorer, MemberAttacks
+from proxyguard.audit.attacks import MemberAttacks
+from proxyguard.audit.exposure import ExposureScorer
 from proxyguard.audit.target import Chunk
 from proxyguard.documents.releases import DrawnRelease
 from proxyguard.evidence.releases import evidence_of

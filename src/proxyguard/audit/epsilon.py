@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from proxyguard.audit.attacks import MemberAttacks
 from proxyguard.audit.development import MemberDevelopment
-from proxyguard.audit.exposure import MemberAttacks
 from proxyguard.documents.certificate import EpsilonRecord
 from proxyguard.documents.releases import AnyDraw, ReleaseManifest
 from proxyguard.draw.protocol import coin_bits, members_in

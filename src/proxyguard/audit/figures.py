@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from proxyguard.audit.exposure import BEYOND, SUCCESS, Attacked, Found, MemberAttacks
+from proxyguard.audit.attacks import BEYOND, SUCCESS, Attacked, Found, MemberAttacks
 from proxyguard.documents.canonical import Plain
 from proxyguard.documents.evidence import AttackFigures, ExposureFigures, JsonNumber
 from proxyguard.documents.releases import AnyDraw, DrawnRelease

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from proxyguard.adapters.library import Library
+from proxyguard.audit.attacks import MemberAttacks
 from proxyguard.audit.decide import (
     EXCLUDED,
     NOT_CERTIFIED,
@@ -35,7 +36,7 @@ from proxyguard.audit.decide import (
     subjects_of,
 )
 from proxyguard.audit.development import MemberDevelopment, Workplace
-from proxyguard.audit.exposure import ExposureScorer, MemberAttacks
+from proxyguard.audit.exposure import ExposureScorer
 from proxyguard.audit.figures import GroupFigures
 from proxyguard.audit.folder import (
     ADVICE,

@@ -22,6 +22,7 @@ from proxyguard.audit.apart import (
     rescore_apart,
     source_risks,
 )
+from proxyguard.audit.attacks import MemberAttacks, check_found
 from proxyguard.audit.decide import (
     EXCLUDED,
     NOT_CERTIFIED,
@@ -41,7 +42,6 @@ from proxyguard.audit.development import (
     loss_measures,
     reference_policies,
 )
-from proxyguard.audit.exposure import MemberAttacks, check_found
 from proxyguard.audit.figures import GroupFigures, check_figures
 from proxyguard.audit.folder import (
     CERTIFICATE,
