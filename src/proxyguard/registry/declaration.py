@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
@@ -539,7 +540,7 @@ class Declaration(DeclarationPart):
                         "every draw needs a seed of its own"
                     )
 
-    @property
+    @cached_property  # a step asks hundreds of times, and a member is checked when it is made
     def members(self) -> tuple[Member, ...]:
         """The sources and targets of this audit: one, unless there are candidates."""
         if self.candidate:

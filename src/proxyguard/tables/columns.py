@@ -393,7 +393,8 @@ def as_texts(values: Series) -> Series:
         return pd.Series(texts[values.cat.codes.to_numpy()], index=values.index, dtype=object)
     # Numbers and truth values that are equal would read alike by any shortcut: "1" and "True".
     text = pd.api.types.infer_dtype(values, skipna=False) == "string"
-    if text and not values.isna().any():
+    # Of plain objects it looked at every one; a type of text says nothing of missing ones.
+    if text and (values.dtype == object or not values.isna().any()):
         return values.astype(object)
     values = held(values)
     if not isinstance(values.dtype, np.dtype):  # their missing value has no truth value
