@@ -278,8 +278,10 @@ def test_what_the_source_cannot_honour_is_refused_before_any_draw(name: str) -> 
         prepared(name, train_rows=301)
     with pytest.raises(RegistryError, match=f"{name}: 'id' has 1,200 categories"):
         prepared(name, pd.DataFrame({"id": text([f"p{k}" for k in range(1200)])}))
-    with pytest.raises(RegistryError, match="does not take the options"):
-        load_generator(name, {"epochs": 3})
+    with pytest.raises(
+        RegistryError, match=f"^{name}: there is no option 'row'; do you mean 'rows'"
+    ):
+        load_generator(name, {"row": 3})
 
 
 @pytest.mark.parametrize("name", NAMES)

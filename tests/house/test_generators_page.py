@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 
 import proxyguard
+from proxyguard.adapters.tabular import shared_options
 from proxyguard.draw.catalog import GENERATORS
 
 PRODUCT = Path(proxyguard.__file__).parent
 PAGE = (Path(__file__).parents[2] / "docs" / "generators.md").read_text("utf-8")
 WORDS = set(re.findall(r"`([\w.:]+)`", PAGE)) | set(re.findall(r"`(\w+) = ", PAGE))
+SHARED = [
+    option.name
+    for option in inspect.signature(shared_options).parameters.values()
+    if option.kind is inspect.Parameter.KEYWORD_ONLY
+]
 LEARNED = ("tvae", "ctgan", "tabddpm", "copula", "bayesian_network", "aim")
 
 
@@ -25,7 +32,8 @@ def options_of(name: str) -> list[str]:
         if isinstance(node, ast.ClassDef) and node.name == kind:
             made = next(f for f in node.body if getattr(f, "name", "") == "__init__")
             assert isinstance(made, ast.FunctionDef)
-            return [argument.arg for argument in made.args.kwonlyargs]
+            shared = SHARED if made.args.kwarg is not None else []
+            return [*(argument.arg for argument in made.args.kwonlyargs), *shared]
     raise AssertionError(f"{file} has no {kind}")
 
 

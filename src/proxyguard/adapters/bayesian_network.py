@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from proxyguard.adapters.fitted import FittedGenerator
 from proxyguard.adapters.settings import decimal, whole
-from proxyguard.adapters.tabular import CategoryCodes, Tabular, shared_options
+from proxyguard.adapters.tabular import CategoryCodes, Tabular
 from proxyguard.errors import RegistryError
 from proxyguard.exact.rounding import Array
 
@@ -115,38 +115,22 @@ class BayesianNetwork(FittedGenerator[NetworkFit]):
     ['b', 'b', 'b']
     """
 
+    name = "bayesian_network"
     mechanism = "Bayesian network, greedy by mutual information, without privacy"
 
     def __init__(
         self,
         *,
-        rows: int | None = None,
-        discrete: Sequence[str] = (),
         degree: int = 2,
         bins: int = 10,
         edges: Mapping[str, Sequence[str | float]] | None = None,
         within: Within = "empirical",
         pseudocount: str | float = "1",
         max_cells: int = 20_000,
-        train_rows: int | None = None,
-        bootstrap: bool = False,
-        corruption: Mapping[str, object] | None = None,
-        clip: str = "source",
-        condition: Mapping[str, object] | None = None,
+        **shared: object,
     ) -> None:
-        where = "bayesian_network"
-        super().__init__(
-            shared_options(
-                where,
-                rows=rows,
-                discrete=discrete,
-                train_rows=train_rows,
-                bootstrap=bootstrap,
-                corruption=corruption,
-                clip=clip,
-                condition=condition,
-            )
-        )
+        where = self.name
+        super().__init__(**shared)
         self._degree = whole(degree, f"{where}: degree", least=0)
         self._bins = whole(bins, f"{where}: bins")
         self._edges = _declared_edges(edges)

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.adapters.fitted import FittedGenerator
-from proxyguard.adapters.tabular import CategoryCodes, Slot, Tabular, shared_options
+from proxyguard.adapters.tabular import CategoryCodes, Slot, Tabular
 from proxyguard.errors import RegistryError
 from proxyguard.exact.rounding import Array
 from proxyguard.exact.special import special
@@ -111,33 +111,17 @@ class Copula(FittedGenerator[CopulaFit]):
     ['b', 'b', 'b']
     """
 
+    name = "copula"
     mechanism = "Gaussian copula of mixed columns, correlations of latent normal variables"
 
     def __init__(
         self,
         *,
-        rows: int | None = None,
-        discrete: Sequence[str] = (),
         margins: Margins = "interpolated",
         ordering: Ordering = "dependence",
-        train_rows: int | None = None,
-        bootstrap: bool = False,
-        corruption: Mapping[str, object] | None = None,
-        clip: str = "source",
-        condition: Mapping[str, object] | None = None,
+        **shared: object,
     ) -> None:
-        super().__init__(
-            shared_options(
-                "copula",
-                rows=rows,
-                discrete=discrete,
-                train_rows=train_rows,
-                bootstrap=bootstrap,
-                corruption=corruption,
-                clip=clip,
-                condition=condition,
-            )
-        )
+        super().__init__(**shared)
         if margins not in ("interpolated", "empirical"):
             raise RegistryError(
                 f'copula: margins is "interpolated" or "empirical", got {margins!r}'

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from proxyguard.adapters.tabular import CategoryCodes, SharedOptions, Tabular, sampling_stream
+from proxyguard.adapters.tabular import (
+    CategoryCodes,
+    SharedOptions,
+    Tabular,
+    refuse_unknown,
+    sampling_stream,
+    shared_options,
+)
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError
 from proxyguard.exact.rounding import Array
@@ -31,10 +38,12 @@ ANEW = "the training rows or labels of the draw, the fit to them, and the sample
 class FittedGenerator(ABC, Generic[FittedModel]):
     """A generator that fits a model to numbers and codes, and samples rows of it."""
 
+    name: ClassVar[str]
     mechanism: ClassVar[str]
 
-    def __init__(self, shared: SharedOptions) -> None:
-        self._shared = shared
+    def __init__(self, **shared: object) -> None:
+        refuse_unknown(self.name, shared, type(self))
+        self._shared: SharedOptions = shared_options(self.name, **shared)  # type: ignore[arg-type] # checked there
         self._table: Tabular | None = None
         self._once: FittedModel | None = None
 

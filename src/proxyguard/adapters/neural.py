@@ -7,8 +7,6 @@ needs torch; to describe itself a generator does not.
 
 from __future__ import annotations
 
-import difflib
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -16,7 +14,12 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from proxyguard.adapters.settings import decimal, positive_decimal, whole
-from proxyguard.adapters.tabular import SharedOptions, Tabular, shared_options
+from proxyguard.adapters.tabular import (
+    SharedOptions,
+    Tabular,
+    refuse_unknown,
+    shared_options,
+)
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError
 
@@ -70,7 +73,7 @@ class NeuralGenerator(ABC):
         memory: int = MEMORY,
         **shared: object,
     ) -> None:
-        self._refuse_unknown(shared)
+        refuse_unknown(self.name, shared, type(self))
         if device not in ("auto", "cpu", "cuda"):
             raise RegistryError(f'{self.name}: device is "auto", "cpu" or "cuda", got {device!r}')
         self._device: Device = device  # type: ignore[assignment] # one of the three, as seen above
@@ -78,24 +81,6 @@ class NeuralGenerator(ABC):
         self._memory = whole(memory, f"{self.name}: memory")
         self._shared: SharedOptions = shared_options(self.name, **shared)  # type: ignore[arg-type] # checked there
         self._table: Tabular | None = None
-
-    def _refuse_unknown(self, options: Mapping[str, object]) -> None:
-        """Refuse an option that no class of this generator takes, by name and with the nearest."""
-        takers = (type(self).__init__, NeuralGenerator.__init__, shared_options)
-        keywords = inspect.Parameter.KEYWORD_ONLY
-        known = [
-            parameter.name
-            for taker in takers
-            for parameter in inspect.signature(taker).parameters.values()
-            if parameter.kind is keywords
-        ]
-        for option in options:
-            if option not in known:
-                near = difflib.get_close_matches(option, known, n=1)
-                meant = f"; do you mean {near[0]!r}?" if near else ""
-                raise RegistryError(
-                    f"{self.name}: there is no option {option!r}{meant} There are {sorted(known)}"
-                )
 
     @abstractmethod
     def _settings(self) -> Mapping[str, object]:

@@ -12,6 +12,8 @@ number that stands where one is missing. A draw is conditional on these.
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -593,6 +595,24 @@ def sampling_stream(seed: Seed, stage: str) -> np.random.Generator:
     """Return a random stream apart from that of `SharedOptions.training`."""
     # The last number keeps it apart from the stream of every plain seed.
     return np.random.default_rng([seed.take(stage), 1])
+
+
+def refuse_unknown(where: str, options: Mapping[str, object], kind: type) -> None:
+    """Refuse an option that a generator of this class does not take, and name the nearest."""
+    takers = [vars(each)["__init__"] for each in kind.__mro__ if "__init__" in vars(each)]
+    known = [
+        parameter.name
+        for taker in [*takers, shared_options]
+        for parameter in inspect.signature(taker).parameters.values()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    for option in options:
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1)
+            meant = f"; do you mean {near[0]!r}?" if near else "."
+            raise RegistryError(
+                f"{where}: there is no option {option!r}{meant} There are {sorted(known)}"
+            )
 
 
 def shared_options(
