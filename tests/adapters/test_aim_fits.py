@@ -19,7 +19,8 @@ import pytest
 from proxyguard.adapters.aim import Aim
 from proxyguard.adapters.kept import FILE, SOURCE
 from proxyguard.adapters.marginals import THREADS, gaussian_counts, mirror_descent, steepness
-from proxyguard.draw.messages import DrawJob, DrawResult
+from proxyguard.draw.job import DrawJob
+from proxyguard.draw.messages import DrawResult
 from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
 from proxyguard.draw.processes import in_a_fork
 from proxyguard.draw.protocol import Seed

@@ -18,7 +18,7 @@ from conformance.generator import GeneratorConformance
 from proxyguard.adapters.categorical import CategoricalSampler, laplace_measurement
 from proxyguard.adapters.kept import FILE, SOURCE
 from proxyguard.adapters.privacy import privacy_of
-from proxyguard.draw.messages import DrawJob
+from proxyguard.draw.job import DrawJob
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.worker import Worker
 from proxyguard.errors import RegistryError, TableError

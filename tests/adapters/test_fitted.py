@@ -18,7 +18,8 @@ from proxyguard.adapters.fitted import ANEW, ONCE, SAMPLING
 from proxyguard.adapters.tabular import CORRUPTION, TRAINING_ROWS
 from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.draw.catalog import is_random, load_generator
-from proxyguard.draw.messages import DrawJob, FittedRelease
+from proxyguard.draw.job import DrawJob
+from proxyguard.draw.messages import FittedRelease
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError
 from proxyguard.tables.files import table_bytes

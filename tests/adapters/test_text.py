@@ -19,7 +19,7 @@ from proxyguard.adapters.library import Library
 from proxyguard.adapters.text import STAGE, UnigramText, VocabularyBayes, _LookUp, count_nb
 from proxyguard.adapters.worker import make_learner
 from proxyguard.draw.catalog import load_generator
-from proxyguard.draw.messages import FitJob
+from proxyguard.draw.job import FitJob
 from proxyguard.draw.protocol import Seed, predict
 from proxyguard.errors import DrawError, RegistryError
 from proxyguard.models.stored import load_model, model_bytes

@@ -15,7 +15,7 @@ from proxyguard.audit.audit import Audit
 from proxyguard.draw import confine as landlock
 from proxyguard.draw import pool
 from proxyguard.draw.catalog import EXTRAS, TORCH
-from proxyguard.draw.messages import AskJob
+from proxyguard.draw.job import AskJob
 from proxyguard.errors import DrawError, ProxyGuardError, RegistryError
 
 DECLARATION = """\

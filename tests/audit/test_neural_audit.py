@@ -19,7 +19,8 @@ from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import DECLARATION
 from proxyguard.documents.releases import DrawnRelease
 from proxyguard.draw.catalog import EXTRAS, TORCH, same_torch
-from proxyguard.draw.messages import DrawJob, DrawResult
+from proxyguard.draw.job import DrawJob
+from proxyguard.draw.messages import DrawResult
 from proxyguard.errors import DrawError
 
 SMALL = {

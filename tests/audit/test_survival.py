@@ -25,7 +25,8 @@ from proxyguard.audit import draw as drawing
 from proxyguard.audit import stated
 from proxyguard.audit.audit import Audit
 from proxyguard.draw import pool
-from proxyguard.draw.messages import DrawJob, DrawResult
+from proxyguard.draw.job import DrawJob
+from proxyguard.draw.messages import DrawResult
 from proxyguard.seal import lineage, storage
 from proxyguard.seal import storage as entropy
 from proxyguard.seal.ledger import Stage

@@ -8,7 +8,8 @@ from typing import Any
 from proxyguard.adapters.worker import make_learner
 from proxyguard.draw.confine import guard_here
 from proxyguard.draw.explain import explain
-from proxyguard.draw.messages import AskJob, DrawJob, DrawResult, Said, Unready, packed, readiness
+from proxyguard.draw.job import AskJob, DrawJob
+from proxyguard.draw.messages import DrawResult, Said, Unready, packed, readiness
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.sources import answer
 from proxyguard.draw.worker import Fitter, Worker

@@ -14,9 +14,9 @@ from proxyguard.audit.draw import made_draw
 from proxyguard.documents.document import parse_canonical
 from proxyguard.documents.releases import DrawnRelease, read_draw, same_outcome
 from proxyguard.draw.confine import Confined, Reach
+from proxyguard.draw.job import DrawJob
 from proxyguard.draw.messages import (
     Answer,
-    DrawJob,
     DrawResult,
     Failed,
     FittedRelease,

@@ -19,7 +19,8 @@ import pytest
 from proxyguard.draw import confine
 from proxyguard.draw.catalog import EXTRAS, GENERATORS, TORCH
 from proxyguard.draw.confine import HardLinks, Reach, is_guard, reach_of
-from proxyguard.draw.messages import DrawJob, DrawResult
+from proxyguard.draw.job import DrawJob
+from proxyguard.draw.messages import DrawResult
 from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
 from proxyguard.errors import DrawError
 from proxyguard.tables.files import read_table_bytes, table_bytes

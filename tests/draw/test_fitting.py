@@ -13,7 +13,8 @@ import pytest
 
 from conformance.draws import DrawHere
 from proxyguard.draw import confine as landlock
-from proxyguard.draw.messages import DrawJob, DrawResult, Failed, FittedRelease, Made
+from proxyguard.draw.job import DrawJob
+from proxyguard.draw.messages import DrawResult, Failed, FittedRelease, Made
 from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
 from proxyguard.draw.worker import Fitter, _Fits
 from proxyguard.errors import DrawError, TableError

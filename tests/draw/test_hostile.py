@@ -19,7 +19,8 @@ from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.draw import confine as landlock
 from proxyguard.draw import pool
 from proxyguard.draw.confine import reach_of
-from proxyguard.draw.messages import DrawJob, Killed, Ready, Told, drawn_answers, readiness, receive
+from proxyguard.draw.job import DrawJob
+from proxyguard.draw.messages import Killed, Ready, Told, drawn_answers, readiness, receive
 from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
 from proxyguard.errors import DrawError
 from proxyguard.tables.files import read_table_bytes, table_bytes

@@ -10,14 +10,8 @@ import pandas as pd
 import pytest
 
 from proxyguard.draw.confine import Confined, Reach
-from proxyguard.draw.messages import (
-    DrawJob,
-    Failed,
-    FittedRelease,
-    Killed,
-    drawn_answers,
-    packed,
-)
+from proxyguard.draw.job import DrawJob
+from proxyguard.draw.messages import Failed, FittedRelease, Killed, drawn_answers, packed
 from proxyguard.draw.protocol import Seed, coin_bits, member_bits, members_in
 from proxyguard.draw.worker import Forks, Worker, _Fits, tables
 from proxyguard.errors import DrawError

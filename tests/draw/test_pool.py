@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from proxyguard.draw import confine, pool
-from proxyguard.draw.messages import DrawJob, DrawResult
+from proxyguard.draw.job import DrawJob
+from proxyguard.draw.messages import DrawResult
 from proxyguard.draw.pool import DrawingPool, Draws, batches, draw_groups
 from proxyguard.errors import DrawError, UnansweredDraw
 from proxyguard.tables.files import read_table_bytes, table_bytes

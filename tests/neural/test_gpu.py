@@ -31,7 +31,8 @@ def test_the_pool_draws_on_the_gpu_many_seeds_at_once_and_the_record_says_so(
         pytest.importorskip(module, reason="a pool needs the extra audit")
     import pandas as pd
 
-    from proxyguard.draw.messages import DrawJob, DrawResult, FittedRelease
+    from proxyguard.draw.job import DrawJob
+    from proxyguard.draw.messages import DrawResult, FittedRelease
     from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
     from proxyguard.tables.files import read_table_bytes, table_bytes
 

@@ -21,7 +21,7 @@ import proxyguard.adapters.pipelines  # likewise: every fit by scikit-learn
 import proxyguard.adapters.transforms  # noqa: F401 - likewise: the generators that most name
 from proxyguard.adapters.library import Library
 from proxyguard.draw.catalog import is_ours
-from proxyguard.draw.messages import FitJob
+from proxyguard.draw.job import FitJob
 from proxyguard.draw.protocol import Learner
 from proxyguard.draw.worker import fork_workers, serve_spawned
 from proxyguard.models.stored import skops

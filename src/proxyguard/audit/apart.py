@@ -69,15 +69,8 @@ from proxyguard.draw.child import (
     watched,
 )
 from proxyguard.draw.confine import Needs, confine
-from proxyguard.draw.messages import (
-    DrawJob,
-    FittedAgain,
-    Made,
-    MadeAgain,
-    NotAgain,
-    SourceAgain,
-    said_again,
-)
+from proxyguard.draw.job import DrawJob
+from proxyguard.draw.messages import FittedAgain, Made, MadeAgain, NotAgain, SourceAgain, said_again
 from proxyguard.draw.processes import (
     end_family,
 )

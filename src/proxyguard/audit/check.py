@@ -45,7 +45,7 @@ from proxyguard.audit.seal import (
 )
 from proxyguard.documents.registry import ReleaseFile, ResolvedNumber, ResolvedRequirement
 from proxyguard.draw.catalog import PROCEDURES, find_pipeline, procedure_path
-from proxyguard.draw.messages import Survey
+from proxyguard.draw.job import Survey
 from proxyguard.errors import ProxyGuardError, TableError, TargetReused
 from proxyguard.losses.measure import Measure, read_loss_file
 from proxyguard.losses.query import CodedRecords

@@ -29,7 +29,8 @@ from proxyguard.documents.registry import (
     SourceModel,
 )
 from proxyguard.documents.releases import Draw, DrawnRelease
-from proxyguard.draw.messages import DrawJob, DrawResult, Failed, FittedRelease
+from proxyguard.draw.job import DrawJob
+from proxyguard.draw.messages import DrawResult, Failed, FittedRelease
 from proxyguard.draw.pool import BatchCheck, DrawingPool, Draws, Keep, draw_groups
 from proxyguard.draw.protocol import Fitted, Seed, features, members_in, outcomes, predict
 from proxyguard.draw.sources import (

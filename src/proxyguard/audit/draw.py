@@ -46,7 +46,8 @@ from proxyguard.documents.releases import (
     read_draw,
 )
 from proxyguard.draw.catalog import TORCH, extra_of, is_built_in, same_torch
-from proxyguard.draw.messages import DrawJob, DrawResult, Failed, FittedRelease, Survey, in_words
+from proxyguard.draw.job import DrawJob, Survey
+from proxyguard.draw.messages import DrawResult, Failed, FittedRelease, in_words
 from proxyguard.draw.pool import BatchCheck, draw_all
 from proxyguard.draw.protocol import LIBRARY
 from proxyguard.draw.sources import (

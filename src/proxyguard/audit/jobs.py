@@ -18,17 +18,16 @@ from proxyguard.adapters.kept import kept_folders
 from proxyguard.audit.folder import EVIDENCE
 from proxyguard.documents.registry import DrawnMechanism, RegisteredProcedure
 from proxyguard.draw.catalog import is_built_in, load_generator, need_extra
-from proxyguard.draw.messages import (
+from proxyguard.draw.job import (
     DescribeJob,
     DrawJob,
     FitJob,
-    Loaded,
     LoadJob,
     RegisteredGenerator,
     Survey,
-    Told,
     line_of,
 )
+from proxyguard.draw.messages import Loaded, Told
 from proxyguard.draw.pool import asked
 from proxyguard.draw.sources import Described, set_root
 from proxyguard.registry.declaration import Member

@@ -45,7 +45,7 @@ from proxyguard.documents.registry import (
     StandIn,
 )
 from proxyguard.draw.catalog import is_random, path_origin
-from proxyguard.draw.messages import Survey
+from proxyguard.draw.job import Survey
 from proxyguard.draw.protocol import Generator
 from proxyguard.draw.sources import (
     Described,

@@ -1,6 +1,5 @@
-"""What the command and its drawing processes say to each other: jobs one way, answers the other.
+"""What drawing processes answer to a job.
 
-A job, and then each request for some of its seeds, is one line of JSON (`line_of`, `read_line`).
 An answer is a message of a stated length (`send`, `receive`) that holds records, each with the
 bytes of a release and of a model (`packed`, `unpacked`).
 
@@ -18,24 +17,17 @@ from dataclasses import dataclass
 from typing import IO, Annotated, Literal, NamedTuple, TypeVar
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
-    JsonValue,
-    TypeAdapter,
     ValidationError,
 )
 
 from proxyguard.documents.document import NumberText
-from proxyguard.documents.registry import Origin, RegisteredProcedure, ReleaseFile
-from proxyguard.draw.catalog import TORCH, code_path, extra_of
-from proxyguard.draw.confine import Needs, is_guard, texts_in
+from proxyguard.documents.registry import ReleaseFile
+from proxyguard.draw.confine import is_guard
+from proxyguard.draw.job import DrawJob, Job, Message
 from proxyguard.draw.protocol import FACT, FACTS, STAGES, coin_bits, members_in
 from proxyguard.errors import DrawError, RegistryError, UntrustedCode
-from proxyguard.registry.parts import Procedure
-from proxyguard.registry.target import ColumnPart, Outcome
-from proxyguard.tables.files import Schema
 
 MOST = 1 << 34
 """Bytes of one message, the releases and models of one batch."""
@@ -58,263 +50,6 @@ def in_words(text: str, most: int = WORDS) -> str:
         return plain
     note = f"... (cut, of {len(text):,} characters)"
     return plain[: most - len(note)] + note
-
-
-class _Message(BaseModel):
-    """A record with these keys, of these types, and no others."""
-
-    # Strict, or true would be read as seed 1 and "7" as seed 7: the seed that is compared with what
-    # was asked for must be the one that was written.
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class Job(_Message):
-    """What every job says: whose it is, and what its processes may and may not read.
-
-    Attributes
-    ----------
-    name
-        The mechanism, pilot, stand-in or member that errors name.
-    forbidden
-        Files and folders that no draw may read: keys, ledger, scores, the target.
-    allow
-        Patterns that the mechanism registered to be read besides code.
-    reads, lists
-        Files that may be read, and folders of which the names may be.
-    """
-
-    name: str
-    forbidden: tuple[str, ...] = ()
-    allow: tuple[str, ...] = ()
-    reads: tuple[str, ...] = ()
-    lists: tuple[str, ...] = ()
-
-    @property
-    def what(self) -> str:
-        """What code of others it loads, in words."""
-        return self.name
-
-    def needs(self) -> Needs:
-        """Return what the process of this job's code is held to."""
-        return Needs(forbidden=self.forbidden, reads=self.reads, lists=self.lists, allow=self.allow)
-
-
-class FitJob(Job):
-    """How a member's procedure is fitted on a release, whatever made it.
-
-    Attributes
-    ----------
-    source, validation
-        The files of the training part and, where there is one, of the validation part.
-    source_rows
-        How many rows the training part has, of which a draw may name its members.
-    kinds, missing, columns
-        The columns of a release with what each holds, texts that stand for a missing number, and
-        how columns are declared to be read.
-    procedure, outcome, features
-        What is fitted, what it predicts and from which columns; nothing where nothing is.
-    learner
-        The procedure as it was registered, which is compared with what is loaded.
-    generator
-        The generator whose releases they are, if it is known.
-    """
-
-    source: str
-    source_rows: int = 0
-    validation: str | None = None
-    kinds: dict[str, str]
-    missing: tuple[str, ...] = ()
-    columns: dict[str, ColumnPart] = Field(default_factory=dict)
-    procedure: Procedure | None = None
-    outcome: Outcome | None = None
-    features: tuple[str, ...] = ()
-    learner: RegisteredProcedure | None = None
-    generator: str | None = None
-
-    @property
-    def schema_of_releases(self) -> Schema:
-        """What a release of this job holds."""
-        return Schema.of_releases(self.kinds, self.missing, self.columns, generator=self.generator)
-
-    @property
-    def library(self) -> tuple[str, ...]:
-        """The pipelines that are fitted, by name or import path."""
-        return () if self.procedure is None else self.procedure.library
-
-    @property
-    def development(self) -> tuple[str, ...]:
-        """The files of the development part."""
-        return (self.source,) if self.validation is None else (self.source, self.validation)
-
-    def fit_needs(self) -> Needs:
-        """Return what fits are held to: the development part, and the procedure's code.
-
-        Neither the generator's code nor what it reads. A procedure of others may need the
-        devices that the mechanism registers.
-        """
-        return Needs(
-            forbidden=self.forbidden, reads=self.development, allow=self.allow, code=self.library
-        )
-
-
-class RegisteredGenerator(_Message):
-    """What the registry says of a generator, which is compared with what is loaded."""
-
-    describe: dict[str, JsonValue]
-    origin: Origin
-
-
-class DrawJob(FitJob):
-    """One mechanism, pilot or stand-in: what is drawn, and how its releases are fitted.
-
-    Attributes
-    ----------
-    generator, options
-        The generator, by name or import path, and what it is made with.
-    root
-        The folder that the paths in its options start from.
-    prepare_seed
-        The seed of what is done once, before any draw.
-    keeps
-        Folders where a preparation is kept that cannot be made again.
-    registered
-        What the registry says of the generator; nothing of a pilot or a stand-in.
-    many
-        How many seeds are drawn at once.
-    may_ignore_seed
-        Whether a draw that leaves its seed alone is a release all the same.
-    coins
-        Whether a coin for each row decides which of them a draw is prepared on.
-    """
-
-    asks: Literal["draw"] = "draw"
-    generator: str
-    options: dict[str, JsonValue] = Field(default_factory=dict)
-    root: str
-    prepare_seed: int = 0
-    keeps: tuple[str, ...] = ()
-    registered: RegisteredGenerator | None = None
-    many: int = 1
-    may_ignore_seed: bool = False
-    coins: bool = False
-
-    @property
-    def predictions(self) -> bool:
-        """Whether its releases are predictions that were made elsewhere."""
-        return self.schema_of_releases.predictions
-
-    @property
-    def neural(self) -> bool:
-        """Whether it is a generator of ours that trains networks."""
-        return extra_of(self.generator) == TORCH
-
-    @property
-    def gpu(self) -> bool:
-        """Whether its draws may be computed on a GPU, which we then let them reach."""
-        return self.neural and self.options.get("device") != "cpu"
-
-    def needs(self) -> Needs:
-        """Return what draws are held to."""
-        return Needs(
-            forbidden=self.forbidden,
-            reads=(*self.development, *self.reads),
-            lists=self.lists,
-            keeps=self.keeps,
-            allow=self.allow,
-            # Any text among the options may be an import path, as the function of a `callable` is.
-            code=(code_path(self.generator), *self.library, *texts_in(self.options)),
-            gpu=self.gpu,
-        )
-
-
-class DescribeJob(Job):
-    """What a generator is asked about itself; it does not see the development part."""
-
-    asks: Literal["describe"] = "describe"
-    generator: str
-    options: dict[str, JsonValue]
-    root: str
-    surveyed: tuple[int, ...] | None = None  # seeds whose files are looked at
-    kinds: dict[str, str] | None = None  # the columns of a release; without them digests alone
-    missing: tuple[str, ...] = ()
-    columns: dict[str, ColumnPart] = Field(default_factory=dict)
-
-    @property
-    def what(self) -> str:
-        """The generator."""
-        return self.generator
-
-    @property
-    def survey(self) -> Survey | None:
-        """Whose files are looked at, if any."""
-        if self.surveyed is None:
-            return None
-        schema = None
-        if self.kinds is not None:
-            schema = Schema.of_releases(
-                self.kinds, self.missing, self.columns, generator=self.generator
-            )
-        return Survey(seeds=self.surveyed, schema=schema)
-
-    def needs(self) -> Needs:
-        """Return what its process is held to."""
-        return Needs(
-            forbidden=self.forbidden,
-            reads=self.reads,
-            lists=self.lists,
-            allow=self.allow,
-            code=(code_path(self.generator), *texts_in(self.options)),
-        )
-
-
-class LoadJob(Job):
-    """Import paths that are tried: procedures and losses of others."""
-
-    asks: Literal["load"] = "load"
-    names: tuple[str, ...]
-
-    @property
-    def what(self) -> str:
-        """The import paths."""
-        return ", ".join(self.names)
-
-    def needs(self) -> Needs:
-        """Return what its process is held to."""
-        return Needs(forbidden=self.forbidden, reads=(), code=self.names)
-
-
-class Request(_Message):
-    """Seeds of the job before it that are to be drawn, each in this many seconds."""
-
-    asks: Literal["seeds"] = "seeds"
-    seeds: tuple[int, ...]
-    timeout: float | None
-
-
-AskJob = DescribeJob | LoadJob
-"""A job that asks something and draws nothing."""
-AnyJob = DrawJob | DescribeJob | LoadJob
-_LINE: TypeAdapter[AnyJob | Request] = TypeAdapter(
-    Annotated[AnyJob | Request, Field(discriminator="asks")]
-)
-
-
-def line_of(message: AnyJob | Request) -> bytes:
-    """Return a job, or a request, as a line."""
-    return message.model_dump_json().encode() + b"\n"
-
-
-def read_line(line: bytes) -> AnyJob | Request:
-    """Return the job or the request that a line says; it comes from the command, and is whole."""
-    return _LINE.validate_json(line)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
-    """Whose files are looked at; without a schema their digests alone."""
-
-    seeds: tuple[int, ...]
-    schema: Schema | None = None
 
 
 def _plain_words(text: object) -> object:
@@ -341,7 +76,7 @@ Computed = Annotated[dict[Fact, Fact], Field(max_length=FACTS)]
 """How a draw was computed, in its generator's words: what may change its bits."""
 
 
-class Held(_Message):
+class Held(Message):
     """What holds a job, told before any code of its generator runs."""
 
     status: Literal["confined"] = "confined"
@@ -349,21 +84,21 @@ class Held(_Message):
     read: list[str]
 
 
-class Prepared(_Message):
+class Prepared(Message):
     """What is true of all draws of a job."""
 
     prepared_at_random: bool
     prepared_from: dict[Words, Sha256] = Field(default_factory=dict)
 
 
-class Ready(_Message):
+class Ready(Message):
     """The generator is prepared."""
 
     status: Literal["ready"] = "ready"
     prepared: Prepared
 
 
-class DeliveredFile(_Message):
+class DeliveredFile(Message):
     """A file that a draw reads, as it is now: what a generator that is asked says of it.
 
     Attributes
@@ -391,7 +126,7 @@ class DeliveredFile(_Message):
         return ReleaseFile(**dict(self))
 
 
-class Told(_Message):
+class Told(Message):
     """What a generator says of itself, asked where it does not draw."""
 
     status: Literal["told"] = "told"
@@ -401,35 +136,35 @@ class Told(_Message):
     files: list[DeliveredFile] | None
 
 
-class Loaded(_Message):
+class Loaded(Message):
     """Which of the names that were to be loaded could not be, and why."""
 
     status: Literal["loaded"] = "loaded"
     problems: list[Words]
 
 
-class Unready(_Message):
+class Unready(Message):
     """Why no draw can be made."""
 
     status: Literal["unready"] = "unready"
     error: Words
 
 
-class Killed(_Message):
+class Killed(Message):
     """Somebody, or the kernel for want of memory, ended the process of a whole batch."""
 
     status: Literal["killed"] = "killed"
     signal: int
 
 
-class Refused(_Message):
+class Refused(Message):
     """Why the process that fits takes nothing of what the generator's process answered."""
 
     status: Literal["refused"] = "refused"
     error: Words
 
 
-class Made(_Message):
+class Made(Message):
     """A table as a generator's process gives it, and what it says of the seed."""
 
     seed: int
@@ -440,7 +175,7 @@ class Made(_Message):
     computed: Computed = Field(default_factory=dict)
 
 
-class FittedRelease(_Message):
+class FittedRelease(Message):
     """A release, and what was chosen in fitting the procedure on it.
 
     Attributes
@@ -484,7 +219,7 @@ class FittedRelease(_Message):
         return bytes.fromhex(self.members or "")
 
 
-class Failed(_Message):
+class Failed(Message):
     """A draw that gave no release.
 
     Attributes
@@ -562,7 +297,7 @@ class FittedAgain(FittedRelease):
     model: Encoded
 
 
-class SourceAgain(_Message):
+class SourceAgain(Message):
     """A procedure that a verifier had fitted again on the training part, with its model."""
 
     status: Literal["fitted"]
@@ -572,7 +307,7 @@ class SourceAgain(_Message):
     model: Encoded
 
 
-class NotAgain(_Message):
+class NotAgain(Message):
     """Why something was not made again."""
 
     status: Literal["failed"]

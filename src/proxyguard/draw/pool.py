@@ -23,23 +23,18 @@ from queue import Empty, Queue
 from typing import IO, TYPE_CHECKING, TypeVar
 
 from proxyguard.draw.confine import HardLinks, gpu_devices
+from proxyguard.draw.job import AnyJob, AskJob, DrawJob, Job, Request, line_of
 from proxyguard.draw.messages import (
     MOST,
-    AnyJob,
-    AskJob,
-    DrawJob,
     DrawResult,
     Held,
-    Job,
     Killed,
     Loaded,
     Prepared,
     Ready,
-    Request,
     Told,
     Wanted,
     drawn_answers,
-    line_of,
     readiness,
     receive,
 )

@@ -24,7 +24,8 @@ from proxyguard.documents.registry import Origin, RegisteredProcedure, ReleaseFi
 from proxyguard.documents.releases import FailedDraw, MadeDraw
 from proxyguard.draw.catalog import load_callable, load_generator, origin
 from proxyguard.draw.confine import allowed_paths
-from proxyguard.draw.messages import AskJob, DeliveredFile, Loaded, LoadJob, Survey, Told
+from proxyguard.draw.job import AskJob, LoadJob, Survey
+from proxyguard.draw.messages import DeliveredFile, Loaded, Told
 from proxyguard.draw.protocol import Generator, Learner
 from proxyguard.errors import DrawError, ProxyGuardError, RegistryError, SealError, TableError
 from proxyguard.seal.storage import sha256_plain

@@ -18,20 +18,8 @@ from contextlib import suppress
 from typing import IO, Literal
 
 from proxyguard.draw.catalog import is_ours, leaves_nothing
-from proxyguard.draw.messages import (
-    MOST,
-    AnyJob,
-    DrawJob,
-    Failed,
-    Job,
-    Request,
-    Wanted,
-    line_of,
-    packed,
-    readiness,
-    receive,
-    send,
-)
+from proxyguard.draw.job import AnyJob, DrawJob, Job, Request, line_of
+from proxyguard.draw.messages import MOST, Failed, Wanted, packed, readiness, receive, send
 from proxyguard.draw.pool import WORKER, Ended, Relay, environment
 from proxyguard.errors import DrawError, RegistryError
 

@@ -37,12 +37,10 @@ import numpy as np
 from proxyguard.draw.catalog import is_ours, leaves_nothing, load_generator
 from proxyguard.draw.confine import Confined, confine, confine_draw
 from proxyguard.draw.explain import explain, failure
+from proxyguard.draw.job import AnyJob, DrawJob, FitJob, Request, read_line
 from proxyguard.draw.messages import (
     Answer,
-    AnyJob,
-    DrawJob,
     Failed,
-    FitJob,
     FittedRelease,
     Held,
     Killed,
@@ -50,11 +48,9 @@ from proxyguard.draw.messages import (
     Prepared,
     Ready,
     Refused,
-    Request,
     Unready,
     made_answers,
     packed,
-    read_line,
     receive,
     send,
 )
