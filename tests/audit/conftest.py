@@ -115,6 +115,20 @@ def starts_warm() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def advises_soon(effort: Any) -> Iterator[None]:
+    """Let a reduced run look less long for the sizes that a report advises.
+
+    What is advised is tested in tests/report; here one audit in three would spend most of its time
+    on it.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for name, whole, reduced in (("EFFORT", 350_000, 20_000), ("REPETITIONS", 400, 40)):
+            number = effort.times(whole=whole, reduced=reduced)
+            patch.setattr(f"proxyguard.report.advice.{name}", number)
+        yield
+
+
 @pytest.fixture
 def starts_cold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start them as the product does."""
