@@ -79,7 +79,7 @@ SHARES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("spread", [0.0, pytest.param(1.2, marks=pytest.mark.whole), 4.0])
+@pytest.mark.parametrize("spread", [0.0, 4.0])
 def test_releases_and_what_makes_them_are_decided_as_certify_decides(spread: float) -> None:
     real, judge = table(600, 1), table(1500, 2)
     releases = [table(400, 10 + k, spread) for k in range(12)]
@@ -94,16 +94,12 @@ def test_releases_and_what_makes_them_are_decided_as_certify_decides(spread: flo
     losses = losses_of(real, releases, judge, float(query.bins["x"][0]))
     rules = [*RELATIVE, *SHARES]
     alone = pg.certify_releases({"target": pg.NamedReleases(losses, rules)}, alpha=0.05, beta=0.05)
-    differ = [
-        a.decision is not b for a, b in zip(alone.verdicts, named.decisions.values(), strict=True)
-    ]
-    # Tests that bet read the records in an order of their own, so one on the edge may differ.
-    assert sum(differ) <= (0 if spread in (0.0, 4.0) else 1)
+    # Far from every edge: tests that bet read the records in an order of their own.
+    assert list(named.decisions.values()) == [v.decision for v in alone.verdicts]
     together = pg.certify(losses, rules, reliability_target=0.6, alpha=0.05, beta=0.05)
     assert joint.decision is together.decision
     assert joint.reliability is not None
-    if spread in (0.0, 4.0):
-        assert joint.reliability[0] == pytest.approx(together.reliability_lower)
+    assert joint.reliability[0] == pytest.approx(together.reliability_lower)
     errors = losses[:, :, 0].mean(axis=1) * 100
     assert joint.requirements[0].estimates == pytest.approx(list(errors))
     deviations = losses[:, :, 2:].mean(axis=1).max(axis=1) * 100

@@ -232,6 +232,8 @@ def test_without_an_outcome_shares_and_means_are_compared() -> None:
     assert [r.name for r in trial.requirements] == ["one-way shares", "two-way shares", "means"]
     assert trial.decisions["release 2"] is Decision.VIOLATION
     assert trial.requirements[2].where[1] == "mean of age"
+    # Of the largest of many only an upper limit is known, in plain values too.
+    assert {row["lower"] for row in json.loads(json.dumps(trial.to_dict()))["releases"]} == {None}
 
 
 def test_independent_draws_differ() -> None:

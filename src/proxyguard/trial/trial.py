@@ -275,7 +275,7 @@ class Trial:
 
 
 def _plain(cell: object) -> Plain:
-    if isinstance(cell, str):
+    if cell is None or isinstance(cell, str):
         return cell
     number = float(str(cell))
     return number if isfinite(number) else None
