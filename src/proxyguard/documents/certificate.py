@@ -750,6 +750,12 @@ class ReportDocument(Document):
     """Whether a guarantee remains, and if not, why."""
     verdicts: tuple[ReportVerdict, ...]
     """The verdicts."""
+    required: tuple[str, ...]
+    """What was required of a release, a sentence for each requirement."""
+    conditions: tuple[str, ...]
+    """What verdicts rest on that the author states of releases made elsewhere."""
+    lineage: str
+    """Where the target was met before, where that matters."""
     about: tuple[str, ...]
     """What the claim is about and conditional on."""
     not_claimed: tuple[str, ...]
