@@ -85,8 +85,10 @@ class LossOutOfBounds(LossError):
         self.remedy = remedy
         self.mechanism = mechanism
         place = f"release {release}, record {record}"
+        odd = "no number" if value != value else "another value"
+        # Without the value itself, which may tell the outcome of a record.
         super().__init__(
-            f"{requirement}: {f'{mechanism}, ' if mechanism else ''}{place} has value {value!r}, "
+            f"{requirement}: {f'{mechanism}, ' if mechanism else ''}{place} has {odd}, "
             f"promised {promised}; {remedy}"
         )
 

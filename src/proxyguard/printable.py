@@ -1,4 +1,4 @@
-"""How things are shown: text of users where it could act, and certificates and plans as pages.
+"""How things are shown: text of users where it could act, values in messages, and pages.
 
 Apart from the rest, for the command line loads nothing else.
 """
@@ -6,7 +6,8 @@ Apart from the rest, for the command line loads nothing else.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from html import escape
 from typing import TextIO
 from unicodedata import east_asian_width
@@ -16,6 +17,8 @@ from proxyguard.extras import need
 
 # What the lines of a folded line begin with, so that only our own words begin a line.
 HANG = "    "
+# Letters of what was found that a message repeats.
+REPEATED = 60
 # Letters of a line that are shown: a reason of a megabyte would scroll the verdict away.
 LONGEST = 4000
 
@@ -96,3 +99,43 @@ def _cells(letter: str) -> int:
     """Return how many cells a letter takes at the most; our own bars are drawn in single ones."""
     kind = east_asian_width(letter)
     return 2 if kind in "WF" or (kind == "A" and not "\u2500" <= letter <= "\u257f") else 1
+
+
+def nearest(written: str, known: Iterable[str]) -> list[str]:
+    """Return the known name that a written one was probably meant to be, or nothing.
+
+    >>> nearest("Outcom", ["outcome", "positive"])
+    ['outcome']
+    """
+    by_plain = {name.lower(): name for name in known}
+    plain = written.lower()
+    # People seldom miss the first letter: without it, only a name that is nearly the same is meant.
+    near = [
+        name for name in get_close_matches(plain, by_plain, n=3)
+        if name[:1] == plain[:1] or name in get_close_matches(plain, [name], cutoff=0.8)
+    ]  # fmt: skip
+    return [by_plain[name] for name in near[:1]]
+
+
+def did_you_mean(written: str, known: Iterable[str]) -> str:
+    """Return a question for the end of a message, or nothing.
+
+    >>> did_you_mean("bootstap", ["bootstrap", "noise"])
+    '; did you mean "bootstrap"?'
+    """
+    return "".join(f'; did you mean "{name}"?' for name in nearest(written, known))
+
+
+def found(given: object) -> str:
+    """Return a value as a declaration writes it, as far as a message has room for it.
+
+    >>> found(True), found("yes"), found([1]), found(0.5)
+    ('true', '"yes"', 'a list', '0.5')
+    """
+    if isinstance(given, bool):
+        return str(given).lower()
+    if isinstance(given, str):
+        return f'"{given[:REPEATED]}{"..." if len(given) > REPEATED else ""}"'
+    if isinstance(given, Mapping):
+        return "a table"
+    return "a list" if isinstance(given, list | tuple) else str(given)[:REPEATED]

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from conformance.generator import GeneratorConformance, source
 from proxyguard.adapters.files import FileFolder, NamedFile, StoredPredictions, declared_files
@@ -140,7 +139,7 @@ class TestFileFolder(GeneratorConformance):
         generator = self.make()
         (self.folder / "releases" / "2.csv").write_text("x,z\n1,2\n")
         generator.prepare(source(), np.random.default_rng(0))
-        with pytest.raises(TableError, match=r"releases/2\.csv lacks the columns \['y'\]"):
+        with pytest.raises(TableError, match=r'releases/2\.csv lacks the columns "y"'):
             generator.draw(Seed(52))
         assert len(generator.draw(Seed(51))) == 4
 
@@ -159,12 +158,12 @@ class TestFileFolder(GeneratorConformance):
         assert first.content != second.content
         assert third.content is None
         assert third.sha256 is not None
-        assert third.problem == "releases/2.csv lacks the columns ['y'] of the source"
+        assert third.problem == 'releases/2.csv lacks the columns "y" of the source'
 
     def test_a_folder_that_is_not_there_is_named(self) -> None:
         generator = FileFolder("absent")
         generator.root = self.folder
-        with pytest.raises(RegistryError, match=r"no folder of releases at .*absent"):
+        with pytest.raises(RegistryError, match="absent is not there; name the folder"):
             generator.prepare(source(), np.random.default_rng(0))
 
     def test_files_are_read_as_declared(self) -> None:
@@ -177,7 +176,7 @@ class TestFileFolder(GeneratorConformance):
         assert generator.draw(Seed(0)).to_numpy().tolist() == [["1", "yes"], ["2", "no"]]
 
     def test_an_option_that_is_no_way_of_reading_is_refused(self) -> None:
-        with pytest.raises(ValidationError, match="colour"):
+        with pytest.raises(RegistryError, match="there is no option colour"):
             FileFolder("releases", colour="red")
 
 

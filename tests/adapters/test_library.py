@@ -356,7 +356,7 @@ def test_an_estimator_inside_another_gets_the_seed_too() -> None:
 def test_an_estimator_that_is_not_there_is_refused_by_name() -> None:
     with pytest.raises(RegistryError, match="sklearn:Absent"):
         make_estimator("sklearn:Absent", {}, Seed(1))
-    with pytest.raises(RegistryError, match="no procedure 'absent'"):
+    with pytest.raises(RegistryError, match='no procedure "absent"'):
         make_estimator("absent", {}, Seed(1))
 
 

@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance.draws import ask_here
+from conformance.draws import draw_groups_here as draw_groups
 from conformance.draws import draw_here as draw_in_this_process
+from conformance.draws import draw_here_with
 from conformance.warm import started_by
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.decide import groups_of, predicate_of, readings_of, subjects_of
@@ -34,7 +35,6 @@ from proxyguard.documents.canonical import canonical_bytes, digest
 from proxyguard.documents.evidence import Evidence, GroupEvidence
 from proxyguard.documents.ledger import Grant
 from proxyguard.documents.releases import ReleaseManifest
-from proxyguard.draw.pool import Draws
 from proxyguard.errors import SealError
 from proxyguard.evidence.record import derived_record, read_evidence
 from proxyguard.seal.crypto import SigningKey
@@ -222,12 +222,6 @@ def apart(stages_apart: Path, tmp_path: Path) -> Callable[[str], Audit]:
     return copy
 
 
-def draw_groups_in_this_process(groups: Sequence[Draws], **settings: Any) -> None:
-    """Draw the seeds of several jobs, one job after the other."""
-    for group in groups:
-        draw_in_this_process(group.job, group.seeds, keep=group.keep, check=group.check, **settings)
-
-
 @pytest.fixture(scope="session")
 def draw_here() -> Callable[..., None]:
     """What can stand for ``draw_all`` where starting processes is not what is tested."""
@@ -237,14 +231,7 @@ def draw_here() -> Callable[..., None]:
 @pytest.fixture(scope="session")
 def draw_groups_here() -> Callable[..., None]:
     """What can stand for ``draw_groups``."""
-    return draw_groups_in_this_process
-
-
-def draw_here_with(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("proxyguard.audit.jobs.asked", ask_here)
-    for module in ("draw", "sequential"):
-        patch.setattr(f"proxyguard.audit.{module}.draw_all", draw_in_this_process)
-    patch.setattr("proxyguard.audit.development.draw_groups", draw_groups_in_this_process)
+    return draw_groups
 
 
 @pytest.fixture

@@ -156,7 +156,7 @@ def test_an_amendment_refused_after_opening_changes_nothing(at: At) -> None:
 def test_an_amendment_that_excludes_every_draw_is_refused(at: At) -> None:
     audit = at("drawn")
     before = snapshot(audit)
-    with pytest.raises(RegistryError, match=r"no draw of \['bootstrap'\] would be left"):
+    with pytest.raises(RegistryError, match="no draw of bootstrap would be left"):
         audit.amend("none is good", exclude=[("bootstrap", seed) for seed in range(100, 108)])
     assert snapshot(audit) == before
 
@@ -572,7 +572,7 @@ def test_a_registration_that_excludes_draws_is_found(
         ([{"mechanism": "bootstrap", "seed": 103}] * 2, "lists the draws that it excludes"),
         (
             [{"mechanism": "bootstrap", "seed": seed} for seed in range(100, 108)],
-            "no draw of ['bootstrap'] would be left",
+            "no draw of bootstrap would be left",
         ),
     ],
     ids=["unknown", "twice", "all"],

@@ -189,8 +189,7 @@ def test_names_of_procedures_and_losses_are_tried_apart(root: Path) -> None:
         "[[requirement]]", '[procedure]\nlibrary = ["{learner}"]\n\n[[requirement]]'
     )
     audit = audit_of(root, text.replace("{loss}", "loss").replace("{learner}", "pg_spy:learn"))
-    assert audit.check().problems == ["'pg_spy:learn' cannot be loaded from pg_spy:learn: module "
-                                      "'pg_spy' has no attribute 'learn'"]  # fmt: skip
+    assert audit.check().problems == ["'pg_spy:learn' cannot be loaded: pg_spy has no learn"]
     assert "pg_spy" not in sys.modules
 
 
@@ -207,6 +206,7 @@ def test_check_says_what_to_install_for_a_generator_of_ours_and_which_name_moved
     place = audit.folder / "audit.toml"
     place.write_text(DECLARATION.replace("pg_spy:Spy", "sdv"))
     (problem,) = audit.check().problems
+    assert problem.startswith("spy: ")
     assert "'sdv_package'" in problem
 
 
@@ -239,7 +239,8 @@ class TestWhatGoesWrong:
         ],
     )
     def test_it_answers_nonsense(self, root: Path, line: str, said: str) -> None:
-        text = f"class Spy:\n    {line}\n    draw_many = None\n    describe = lambda self: {{}}\n"
+        text = f"class Spy:\n    {line}\n    draw_many = draw = prepare = print\n"
+        text += "    describe = lambda self: {}\n"
         words = self.refusal(root, text, DrawError)
         assert f"answered a record of status told with {said}" in words
 
@@ -248,7 +249,9 @@ class TestWhatGoesWrong:
         assert words == "spy: KeyError: 'no such model' (in pg_spy.py, line 1)"
 
     def test_it_nests_its_settings_deeper_than_documents_are_read(self, root: Path) -> None:
-        nested = "class Spy:\n    def describe(self):\n        told = {}\n"
+        nested = (
+            "class Spy:\n    draw = prepare = print\n    def describe(self):\n        told = {}\n"
+        )
         nested += (
             "        for _ in range(300):\n            told = {'in': told}\n        return told\n"
         )

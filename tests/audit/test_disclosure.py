@@ -307,5 +307,5 @@ def test_what_cannot_be_rounded_soundly_is_refused_before_anything_is_sealed(
 @pytest.mark.parametrize("digits", ["0", "7", '"3"', "2.5", "true"])
 def test_digits_are_a_whole_number_from_one_to_six(tmp_path: Path, digits: str) -> None:
     text = (declared(tmp_path).folder / "audit.toml").read_text()
-    with pytest.raises(RegistryError, match=r"disclosure\.digits"):
+    with pytest.raises(RegistryError, match=r"\[disclosure\] digits"):
         read_declaration(text.replace("digits = 2", f"digits = {digits}"))

@@ -360,8 +360,11 @@ def test_a_label_outside_the_domain_is_refused_at_seal(
     row = int(chosen[0]) if part == "target" else int(np.setdiff1d(np.arange(160), chosen)[0])
     lines[1 + row] = lines[1 + row].rpartition(",")[0] + ",perhaps"
     place.write_text("\n".join(lines) + "\n")
-    with pytest.raises(TableError, match=f"{part}: 'label'.*perhaps"):
+    # A label of development is shown, and of a target record the row alone.
+    words = f"target, row {row + 1}" if part == "target" else "development: 'label'.*perhaps"
+    with pytest.raises(TableError, match=words) as refused:
         audit.seal()
+    assert ("perhaps" in str(refused.value)) is (part == "development")
     assert command("seal", audit)[0] == show.Exit.ERROR
     assert not (audit.folder / NAME).exists()
     place.write_text(whole)

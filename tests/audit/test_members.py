@@ -448,7 +448,7 @@ def test_with_coins_about_half_of_the_training_rows_are_members_of_a_draw(tmp_pa
     ("old", "new", "words"),
     [
         ('limit = "0.30"', GROUP, "no member is in the group of ['told apart']"),
-        ("[[mechanism]]", SECRET.replace("SECRET", "wage") + "[[mechanism]]", "columns ['wage']"),
+        ("[[mechanism]]", SECRET.replace("SECRET", "wage") + "[[mechanism]]", 'no column "wage"'),
         ("[[mechanism]]", SECRET.replace("SECRET", "job") + "[[mechanism]]", "holds no numbers"),
         ("[claim]", '[claim]\nmode = "smooth"', "judged by a p-value and has no slack"),
         ("[claim]", '[claim]\nmode = "block"\nblock_size = 10', "has no slack"),

@@ -305,7 +305,7 @@ def test_a_target_with_a_gap_in_an_averaged_column_is_refused_before_it_is_seale
 def test_check_says_that_no_source_record_is_of_the_group(make: Callable[[str], Audit]) -> None:
     audit = make(declaration("share", "bootstrap", None, group='{ site = "c" }'))
     audit.seal()
-    (warning,) = audit.check().warnings
+    warning = audit.check().warnings[0]
     assert "red: the training part has no record with site = c" in warning
 
 

@@ -256,12 +256,12 @@ def test_a_file_replaced_while_draws_run_is_found(
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda folder: (folder / "2.csv").unlink(), "seeds 104 stand for no file"),
+        (lambda folder: (folder / "2.csv").unlink(), "seeds 104 stand for none"),
         (
             lambda folder: put(folder / "00.csv", lines(80, 9)),
             "seed 101 stands for releases/00.csv, registered was",
         ),
-        (lambda folder: [p.unlink() for p in folder.iterdir()], "stand for no file"),
+        (lambda folder: [p.unlink() for p in folder.iterdir()], "'releases' has no file"),
     ],
     ids=["removed", "put before the others", "emptied"],
 )
@@ -277,9 +277,11 @@ def test_a_folder_whose_seeds_stand_for_other_files_is_not_drawn_from(
 
 def test_more_draws_than_files_are_not_registered(make: Callable[..., Audit]) -> None:
     audit = make(DECLARATION.replace("draws = 5", "draws = 7"), registered=False)
-    with pytest.raises(RegistryError, match=r"seeds 105, 106 stand for no file of 'releases'"):
+    with pytest.raises(RegistryError, match="'releases' has 5 files: seeds 105, 106 stand"):
         audit.register()
-    assert any("seeds 105, 106 stand for no file" in one for one in audit.check().problems)
+    assert any(
+        "seeds 105, 106 stand for none; write draws = 5" in one for one in audit.check().problems
+    )
 
 
 @pytest.mark.usefixtures("here")
@@ -633,7 +635,7 @@ def test_draws_that_repeat_go_on_after_one_of_them_is_excluded(
 
 
 BAD: Mapping[str, Callable[[Path], object]] = {
-    "lacks the columns ['second'] of the source": lambda p: put(p, ["first,label", "1,yes"]),
+    'lacks the columns "second" of the source': lambda p: put(p, ["first,label", "1,yes"]),
     "1.csv is empty": lambda p: p.write_text(""),
     "1.csv has no record": lambda p: put(p, ["first,second,label"]),
     "column 'first' holds numbers": lambda p: put(p, ["first,second,label", "much,2,yes"]),
@@ -697,7 +699,7 @@ def test_check_names_bad_files_before_anything_is_sealed(tmp_path: Path, data: P
     audit.init(DECLARATION)
     found = audit.check()
     assert found.good
-    assert [one for one in found.warnings if "2.csv lacks the columns ['second']" in one]
+    assert [one for one in found.warnings if '2.csv lacks the columns "second"' in one]
     assert [one for one in found.warnings if "4.csv is empty" in one]
 
 

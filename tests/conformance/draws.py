@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
+
 from proxyguard.adapters.worker import make_learner
 from proxyguard.draw.confine import guard_here
 from proxyguard.draw.explain import explain
 from proxyguard.draw.job import AskJob, DrawJob
 from proxyguard.draw.messages import DrawResult, Said, Unready, packed, readiness
+from proxyguard.draw.pool import Draws
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.sources import answer
 from proxyguard.draw.worker import Fitter, Worker
@@ -65,3 +68,17 @@ def ask_here(job: AskJob, *, kind: Any, **_: Any) -> Any:
     except Exception as error:
         said = Unready(error=explain(error))
     return readiness(packed(said), job, kind, RegistryError)
+
+
+def draw_groups_here(groups: Sequence[Draws], **settings: Any) -> None:
+    """Draw the seeds of several jobs, one job after the other."""
+    for group in groups:
+        draw_here(group.job, group.seeds, keep=group.keep, check=group.check, **settings)
+
+
+def draw_here_with(patch: pytest.MonkeyPatch) -> None:
+    """Let audits draw and ask in this process until the patch is undone."""
+    patch.setattr("proxyguard.audit.jobs.asked", ask_here)
+    for module in ("draw", "sequential"):
+        patch.setattr(f"proxyguard.audit.{module}.draw_all", draw_here)
+    patch.setattr("proxyguard.audit.development.draw_groups", draw_groups_here)

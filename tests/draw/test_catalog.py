@@ -147,10 +147,10 @@ def test_every_procedure_of_ours_can_be_loaded(name: str) -> None:
 
 def test_an_unknown_name_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(
-        RegistryError, match=r"no generator 'magic'; ours are .*'bootstrap', 'callable'"
+        RegistryError, match=r'no generator "magic"; ours are .* bootstrap, callable'
     ):
         load_generator("magic", {})
-    with pytest.raises(RegistryError, match=r"no procedure 'magic'; ours are \['balanced"):
+    with pytest.raises(RegistryError, match=r'no procedure "magic"; ours are balanced'):
         find_pipeline("magic")
 
 
@@ -173,9 +173,9 @@ def test_an_import_path_that_leads_nowhere_is_refused_by_name(path: str) -> None
 
 
 def test_options_that_a_generator_does_not_take_are_named() -> None:
-    with pytest.raises(RegistryError, match=r"'bootstrap' does not take the options \{'size': 3\}"):
+    with pytest.raises(RegistryError, match="'bootstrap' has no option size; it has rows"):
         load_generator("bootstrap", {"size": 3})
-    with pytest.raises(RegistryError, match="'files' does not take"):
+    with pytest.raises(RegistryError, match="'files' needs options"):
         load_generator("files", {})
 
 
@@ -197,7 +197,7 @@ def test_an_entry_point_is_found_by_its_name(
     assert find_pipeline("learned")(0) == "unfitted"
     assert (origin("made").path, origin("made").version) == ("pg_catalog_entry:Maker", "2.5")
     assert origin("learned", "procedure").path == "pg_catalog_entry:pipeline"
-    with pytest.raises(RegistryError, match="no procedure 'made'"):
+    with pytest.raises(RegistryError, match='no procedure "made"'):
         find_pipeline("made")
 
 

@@ -55,16 +55,28 @@ def test_the_positive_value_is_1_however_it_is_written(
 
 def test_an_empty_binary_outcome_is_named_by_place_and_row() -> None:
     for nothing in ("", None, float("nan"), "  "):
-        with pytest.raises(TableError, match="target, row 1: 'y' is '', declared positive = 'yes'"):
+        with pytest.raises(TableError, match="target, row 2: 'y' is missing; give it one"):
             outcomes(["yes", nothing, "no"], BINARY, "target")
 
 
 @pytest.mark.parametrize("values", [["yes", "no", "maybe"], ["no", "maybe"]])
 def test_a_binary_outcome_has_the_positive_value_and_one_other(values: list[str]) -> None:
     with pytest.raises(
-        TableError, match=r"development: 'y' .*and one other; found \['maybe', 'no'"
+        TableError, match=r"development: 'y' .*and one other; found [23] values: \"maybe\", \"no\""
     ):
         outcomes(values, BINARY, "development")
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome"), [(["yes", "no", "zqx"], BINARY), (["low", "zqx"], CLASSES)]
+)
+def test_no_value_of_a_target_is_repeated(values: list[str], outcome: Outcome) -> None:
+    with pytest.raises(TableError) as shown:
+        outcomes(values, outcome, "development")
+    assert "zqx" in str(shown.value)
+    with pytest.raises(TableError) as hidden:
+        outcomes(values, outcome, "target", secret=True)
+    assert "zqx" not in str(hidden.value)
 
 
 def test_a_binary_outcome_may_have_one_value_alone() -> None:
@@ -79,7 +91,8 @@ def test_classes_are_numbered_as_declared() -> None:
 
 @pytest.mark.parametrize("wrong", ["other", "", None, "LOW", "3"])
 def test_a_class_that_was_not_declared_is_named_by_row(wrong: str | None) -> None:
-    with pytest.raises(TableError, match=r"target, row 2: 'y' is .*declared classes \['low', '2'"):
+    what = "not as declared, one of the classes" if wrong else "missing"
+    with pytest.raises(TableError, match=f"target, row 3: 'y' is {what}"):
         outcomes(["low", "high", wrong], CLASSES, "target")
 
 

@@ -149,16 +149,17 @@ def test_what_says_one_thing_is_read(declared: dict[str, Any]) -> None:
     [
         # one source
         ({"table": "t.csv", "reserve": None},
-         "target: name one source of target records (table and reserve, or file, or population "
-         "and draw, or losses), got table and reserve"),
-        ({"table": None}, "got table and reserve"),
+         "[target]: name one source of target records (table and reserve, or file, or population "
+         "and draw, or losses), got table alone; write reserve = { rows = 1000, "
+         "seed = 1 } beside it"),
+        ({"table": None}, "got reserve alone; write table = "),
         ({"table": None, "reserve": None}, "got none"),
         ({"file": "f.csv"}, "got table and reserve and file"),
         ({"losses": "l.npz"}, "got table and reserve and losses"),
         ({"population": "p.csv"}, "got table and reserve and population and draw"),
-        ({"table": None, "reserve": None, "population": "p.csv"}, "got population and draw"),
+        ({"table": None, "reserve": None, "population": "p.csv"}, "got population alone"),
         ({"table": None, "reserve": None, "draw": {"size": 9, "replace": True, "seed": 1}},
-         "got population and draw"),
+         "got draw alone"),
         # reserved rows
         ({"reserve": {"seed": 1}}, "reserve needs rows, how many records are set aside"),
         ({"design": {"by": "s", "sizes": {"a": 3, "b": 4}, "weights": {"a": "0.5", "b": "0.5"}}},
@@ -171,20 +172,21 @@ def test_what_says_one_thing_is_read(declared: dict[str, Any]) -> None:
         # outcome
         ({"outcome": None},
          "an outcome has one of positive, classes or range, and nothing else does; outcome is "
-         "None, found ['positive']"),
-        ({"positive": None}, "outcome is 'y', found none of them"),
-        ({"classes": ["a", "b"]}, "found ['positive', 'classes']"),
-        ({"range": ["0", "1"]}, "found ['positive', 'range']"),
-        ({"positive": None, "range": ["1", "1"]}, "range must increase, got ['1', '1']"),
+         "missing, and there is positive. Write"),
+        ({"positive": None}, 'outcome is "y", and there is none of them'),
+        ({"classes": ["a", "b"]}, "there is positive and classes"),
+        ({"range": ["0", "1"]}, "there is positive and range"),
+        ({"positive": None, "range": ["1", "1"]},
+         'range must increase, the smaller end first; got "1" and "1"'),
         ({"positive": None, "range": ["1000000000000000", "1000000000000001"]},
          "the range of 'y': doubles in the range [1000000000000000.0, 1000000000000001.0] are "
          "0.125 apart"),
         ({"positive": None, "range": ["-1.7e308", "1.7e308"]}, "has width inf"),
-        ({"positive": None, "classes": ["a"]}, "target.classes"),
+        ({"positive": None, "classes": ["a"]}, "[target] classes: has at least 2 members, found 1"),
         # reading
         ({"read": {"header": False}}, "give columns where the file has no header, and only there"),
         ({"read": {"columns": ["x"]}}, "give columns where the file has no header, and only there"),
-        ({"read": {"separator": ",,"}}, "target.read.separator"),
+        ({"read": {"separator": ",,"}}, "[target] read.separator: has at most 1 sign, found 2"),
         # paths
         ({"table": "/t.csv"}, "expected a path inside the data folders"),
         ({"table": "../t.csv"}, "expected a path inside the data folders"),
@@ -216,17 +218,17 @@ def test_records_drawn_with_replacement_are_iid(design: dict[str, Any]) -> None:
     ("declared", "message"),
     [
         # names
-        (value(requirement=[RISK, RISK]), "requirement names must differ, got ['risk', 'risk']"),
+        (value(requirement=[RISK, RISK]), 'requirement names must differ, and two are "risk"'),
         (value(mechanism=[DRAWN, {**DRAWN, "seeds": {"first": 50}}]),
-         "mechanism or release names must differ, got ['m', 'm']"),
+         'mechanism or release names must differ, and two are "m"'),
         (value(mechanism=None, claim={"level": "releases"},
                release=[{"name": "r", "file": "a"}, {"name": "r", "file": "b"}]),
-         "mechanism or release names must differ, got ['r', 'r']"),
+         'mechanism or release names must differ, and two are "r"'),
         (value(pilot=[pilot("one", 100), pilot("one", 200)]),
-         "pilot names must differ, got ['one', 'one']"),
-        (family(candidate(), candidate()), "candidate names must differ, got ['c', 'c']"),
+         'pilot names must differ, and two are "one"'),
+        (family(candidate(), candidate()), 'candidate names must differ, and two are "c"'),
         (value(secondary=[{"name": "s", "limits": {"risk": "0.1"}}] * 2),
-         "secondary names must differ, got ['s', 's']"),
+         'secondary names must differ, and two are "s"'),
         # losses computed elsewhere
         (value(target=given()), "losses computed elsewhere need no procedure here"),
         (value(target=given(), procedure=None, requirement=[{**RISK, "limit": RULE}]),
@@ -410,10 +412,10 @@ def test_a_pilot_needs_a_generator() -> None:
 @pytest.mark.parametrize(
     ("claim", "message"),
     [
-        ({}, "a claim about a mechanism needs reliability_target, and a claim about named releases "
-             "has none; level is 'mechanism', reliability_target None"),
+        ({}, 'such as reliability_target = "0.9", and a claim about named releases '
+             'has none; level is "mechanism"'),
         ({"level": "releases", "reliability_target": "0.8"},
-         "level is 'releases', reliability_target '0.8'"),
+         'level is "releases"'),
         ({"level": "releases", "mode": "direct"}, "named releases have no mode"),
         ({"level": "releases", "mode": "sequential", "looks": [4], "threshold": "0.1"},
          "named releases have no mode 'sequential'"),
@@ -424,9 +426,9 @@ def test_a_pilot_needs_a_generator() -> None:
         ({"reliability_target": "0.8", "mode": "collective"},
          "collective mode needs a target of its own for every release"),
         ({"reliability_target": "0.8", "mode": "sequential", "threshold": "0.1"},
-         "a sequential audit registers its looks and the threshold of its score"),
+         "registers its looks and the threshold of its score"),
         ({"reliability_target": "0.8", "mode": "sequential", "looks": [4]},
-         "a sequential audit registers its looks and the threshold of its score"),
+         "registers its looks and the threshold of its score"),
         ({"reliability_target": "0.8", "looks": [4]}, "nothing else has looks"),
         ({"reliability_target": "0.8", "levels": ["0.9"]},
          "levels and futility belong to a sequential audit"),

@@ -51,9 +51,9 @@ def test_picks_are_read_and_written_back() -> None:
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ("alpha = 0.05", "picks.alpha"),
-        ('alpha = "0.05"\nthreshold = "0.1"', "picks.threshold: unknown key"),
-        ('alpha = "0.05"\nthresholds = []', "picks.thresholds"),
+        ("alpha = 0.05", r"\[picks\] alpha: is a number between 0 and 1"),
+        ('alpha = "0.05"\nthreshold = "0.1"', "threshold: unknown key; .* did you mean thresholds"),
+        ('alpha = "0.05"\nthresholds = []', "thresholds: is missing or empty"),
         ('alpha = "0.05"\nthresholds = ["0.06"]', "largest e-value is 16.67"),
     ],
 )

@@ -65,14 +65,14 @@ def test_rows_are_taken_by_position_with_every_value_as_it_was_written(
 def test_a_row_that_is_not_taken_is_not_parsed(tmp_path: Path) -> None:
     raw = RawTable(put(tmp_path, b"x,y\n1,2\n\xff,4\n5,6\n"), PLAIN)
     assert raw.take(np.array([0, 2])).to_numpy().tolist() == [["1", "2"], ["5", "6"]]
-    with pytest.raises(TableError, match="utf-8"):
+    with pytest.raises(TableError, match="is no UTF-8 text; save the table as UTF-8"):
         raw.take(np.array([1]))
 
 
 def test_reading_one_column_reads_nothing_else(tmp_path: Path) -> None:
     raw = RawTable(put(tmp_path, b"x,y\n1,\xff\n3,4\n"), PLAIN)
     assert raw.column("x") == ["1", "3"]
-    with pytest.raises(TableError, match="utf-8"):
+    with pytest.raises(TableError, match="is no UTF-8 text; save the table as UTF-8"):
         raw.column("y")
 
 
@@ -426,7 +426,7 @@ def test_a_pipe_or_a_folder_in_the_place_of_a_table_is_named_and_never_waited_fo
     os.mkfifo(tmp_path / name)
     with pytest.raises(TableError, match=f"{name} is a FIFO, expected a file of at most"):
         RawTable(tmp_path / name, PLAIN)
-    with pytest.raises(TableError, match=f"{name} is a folder, expected a file of at most"):
+    with pytest.raises(TableError, match=f"{name} is a folder, expected a table"):
         RawTable(tmp_path / "folder" / name, PLAIN)
 
 
@@ -567,11 +567,11 @@ def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
     ("odd", "words"),
     [
         (Decimal("sNaN"), "column 'a' holds a signalling NaN"),
-        (10**400, "column 'a' holds a whole number of 1,329 bits"),
-        (-(10**5000), "column 'a' holds a whole number of 16,610 bits"),
-        (Decimal("1e400"), r"column 'a' holds 1E\+400, which no double holds"),
-        (Decimal("-1e999999"), r"column 'a' holds -1E\+999999, which no double holds"),
-        (np.longdouble("1e400"), r"column 'a' holds 1e\+400, which no double holds"),
+        (10**400, "column 'a' holds a number that no double holds, in row 1"),
+        (-(10**5000), "column 'a' holds a number that no double holds, in row 1"),
+        (Decimal("1e400"), "column 'a' holds a number that no double holds"),
+        (Decimal("-1e999999"), "column 'a' holds a number that no double holds"),
+        (np.longdouble("1e400"), "column 'a' holds a number that no double holds"),
     ],
     ids=["sNaN", "400 digits", "5000 digits", "decimal", "huge decimal", "long double"],
 )
@@ -587,7 +587,7 @@ def test_numbers_that_nothing_can_be_computed_with_are_refused(odd: object, word
 
 def test_a_column_of_long_doubles_is_no_column_of_infinities() -> None:
     frame = pd.DataFrame({"a": np.array(["1", "-1e400"], dtype=np.longdouble)})
-    with pytest.raises(TableError, match=r"column 'a' holds -1e\+400, which no double holds"):
+    with pytest.raises(TableError, match="a number that no double holds, in row 2"):
         typed(frame, {"a": "number"}, MISSING)
     kept = pd.DataFrame({"a": np.array([1.5, np.inf, np.nan], dtype=np.longdouble)})
     assert typed(kept, {"a": "number"}, MISSING)["a"].tolist()[:2] == [1.5, np.inf]

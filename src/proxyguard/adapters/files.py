@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pydantic import ValidationError
 
 from proxyguard.documents.registry import DELIVERED
 from proxyguard.draw.messages import DeliveredFile
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
+from proxyguard.printable import did_you_mean, found, nearest
+from proxyguard.registry.explain import explain
 from proxyguard.registry.target import TableReading
 from proxyguard.tables.files import RawTable, Schema, is_prediction, read_file, read_table
 
@@ -93,7 +96,7 @@ class FileFolder:
 
     def __init__(self, folder: str, pattern: str = "*", first: int = 0, **reading: object) -> None:
         self._folder, self._pattern, self._first = folder, pattern, first
-        self._reading = TableReading.model_validate(reading)
+        self._reading = _read_as(reading)
         self._columns: tuple[str, ...] = ()
 
     def describe(self) -> Mapping[str, object]:
@@ -111,11 +114,24 @@ class FileFolder:
         files = self._files()
         without = [s for s in seeds if not 0 <= s - self._first < len(files)]
         if without:
-            raise RegistryError(
-                f"seeds {_some(without)} stand for no file of {self._folder!r}, which has "
-                f"{len(files)}; register first = {self._first} and as many draws as files"
-            )
+            raise RegistryError(self._too_few(len(files), len(seeds), without))
         return [self._state(files[seed - self._first], seed, schema) for seed in seeds]
+
+    def _too_few(self, files: int, draws: int, without: Sequence[int]) -> str:
+        """Say how many files there are for so many draws, and what to write."""
+        if not files:
+            others = len(list((self.root / self._folder).iterdir()))
+            fits = f" that fits the pattern {self._pattern!r}, of {others} there" if others else ""
+            return f"{self._folder!r} has no file{fits}; put the releases there, or name another"
+        if min(without) - self._first >= files or min(without) > self._first:
+            return (
+                f"{draws} draws are declared, and {self._folder!r} has {files} files: seeds "
+                f"{_some(without)} stand for none; write draws = {files}"
+            )
+        return (
+            f"seeds {_some(without)} stand for no file of {self._folder!r}, which has {files}; "
+            f"leave seeds out, or write seeds = {{ first = {self._first} }}"
+        )
 
     def _state(self, path: Path, seed: int, schema: Schema | None) -> DeliveredFile:
         name = self._name(path)
@@ -167,7 +183,13 @@ class FileFolder:
     def _check_columns(self, name: str, present: Sequence[str], wanted: Sequence[str]) -> None:
         missing = set(wanted) - set(present)
         if missing:
-            raise TableError(f"{name} lacks the columns {sorted(missing)} of the source")
+            # Of its other columns alone: where it has the right one too, none was misspelt.
+            near = [f"{found(n)} for {found(m)}" for m in sorted(missing)
+                    for n in nearest(m, set(present) - set(wanted))]  # fmt: skip
+            raise TableError(
+                f"{name} lacks the columns {', '.join(map(found, sorted(missing)))} of the source"
+                + (f"; it has {', '.join(near)}" if near else "")
+            )
 
     def _name(self, path: Path) -> str:
         return f"{self._folder}/{path.name}"
@@ -175,7 +197,11 @@ class FileFolder:
     def _files(self) -> list[Path]:
         folder = self.root / self._folder
         if not folder.is_dir():
-            raise RegistryError(f"there is no folder of releases at {folder}")
+            what = "is a file" if folder.exists() else "is not there"
+            raise RegistryError(
+                f"{folder} {what}; name the folder that the releases lie in, beside the audit or "
+                "where --data points"
+            )
         # By name: a folder's own order is the file system's, and a copy would give seeds other
         # files.
         files = sorted(path for path in _matching(folder, self._pattern) if path.is_file())
@@ -209,17 +235,17 @@ class StoredPredictions(FileFolder):
 
     def survey(self, seeds: Sequence[int], schema: Schema | None) -> list[DeliveredFile]:
         """Return the files of the draws, and that of the source's predictions."""
-        found = super().survey(seeds, schema)
+        surveyed = super().survey(seeds, schema)
         if self.source is not None:
             content = read_file(self.root / self._folder / self.source)
-            found.append(
+            surveyed.append(
                 DeliveredFile(
                     name=f"{self._folder}/{self.source}",
                     seed=None,
                     sha256=hashlib.sha256(content).hexdigest(),
                 )
             )
-        return found
+        return surveyed
 
     def _check_columns(self, name: str, present: Sequence[str], wanted: Sequence[str]) -> None:
         """See that a file has positions and predictions."""
@@ -271,6 +297,21 @@ class NamedFile:
         """Return the table."""
         seed.take("the stand-in table, made by whoever gave it")
         return read_table(self._path, self._reading, seed.read(self._path.name, self._path))
+
+
+def _read_as(options: Mapping[str, object]) -> TableReading:
+    """Return how files are read, by the options that are no others."""
+    known = (*TableReading.model_fields, FOLDER, PATTERN, "first")
+    for option in options:
+        if option not in known:
+            raise RegistryError(
+                f"there is no option {option} of files{did_you_mean(option, known)}; there are "
+                f"{', '.join(known)}"
+            )
+    try:
+        return TableReading.model_validate(dict(options))
+    except ValidationError as error:
+        raise RegistryError(explain(error, TableReading, options, "", "the options")) from None
 
 
 def _some(numbers: Sequence[int]) -> str:

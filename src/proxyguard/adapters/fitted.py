@@ -56,6 +56,10 @@ class FittedGenerator(ABC, Generic[FittedModel]):
             "redrawn": ANEW if self._shared.redraws_training else ONCE,
         }
 
+    def check_source(self, source: pd.DataFrame) -> None:
+        """Refuse a source that draws could not start from; nothing is fitted."""
+        self._shared.read(source)
+
     def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
         """Read the source, and fit once where no draw has training rows of its own."""
         self._table = self._shared.read(source)

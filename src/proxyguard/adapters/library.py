@@ -161,7 +161,7 @@ class Library:
         column = self._outcome.column
         if self._declared.validation != "development" and self._chooses and not source:
             table, validation = self._divide(table, seed)
-        y = outcomes(table[column], self._outcome, "the release")
+        y = outcomes(table[column], self._outcome, "training" if source else "the release")
         if self._outcome.kind != "regression" and np.all(y == y[:1]):
             raise DrawError("the release has one class only, so nothing can be learned from it")
         x = features(table, self._features)
@@ -240,11 +240,17 @@ class Library:
 
 
 def _why(error: Exception, x: Inputs) -> str:
-    """Return why a pipeline was not fitted, and which of ours would be, in one line."""
-    reason = " ".join(str(error).split())
+    """Return why a pipeline was not fitted, and which of ours would be, in one line.
+
+    Where it is plain that columns hold what it does not take, they are named; libraries would
+    rather name a value.
+    """
     # Features are an array where all of them are numbers.
     plain = isinstance(x, np.ndarray) and bool(np.isfinite(x).all())
-    return reason if plain else f"{reason}; {ANY}"
+    if plain:
+        return " ".join(str(error).split())
+    # Without the words of a library, which may repeat a value.
+    return f"some features hold text, missing or infinite values; {ANY}"
 
 
 ANY = 'write library = ["default"], which takes any table'

@@ -7,8 +7,10 @@ needs torch; to describe itself a generator does not.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from glob import glob
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -44,6 +46,10 @@ MIXTURES = (
 TOGETHER = 50
 MEMORY = 4_000
 """Megabytes that a batch takes at most, as estimated; what a device does not hold is halved."""
+
+
+# The files by which Linux knows a GPU: of NVIDIA, of AMD, and where Windows lies beneath.
+_GPU_FILES = ("/dev/nvidia[0-9]*", "/dev/kfd", "/dev/dxg")
 
 
 class NeuralGenerator(ABC):
@@ -105,6 +111,20 @@ class NeuralGenerator(ABC):
             "together": self.batch,
             "memory": self._memory,
         }
+
+    def check_source(self, source: pd.DataFrame) -> None:
+        """Refuse a source that draws could not start from; nothing is trained."""
+        self._shared.read(source)
+
+    def check_machine(self) -> None:
+        """Refuse this machine where draws ask for a device that it has not."""
+        # By the files of devices: to ask torch would start CUDA here, in a process that may fork.
+        known = sys.platform in ("linux", "darwin")
+        if self._device == "cuda" and known and not any(map(glob, _GPU_FILES)):
+            raise RegistryError(
+                f'{self.name}: device is "cuda", and there is no GPU here; draw where there is '
+                'one, or register device = "auto" or "cpu"'
+            )
 
     def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
         """Read the source as numbers and codes."""

@@ -152,11 +152,15 @@ class Audit:
         RegistryError
             Where there is one already.
         """
+        if self.folder.path.exists() and not self.folder.path.is_dir():
+            raise RegistryError(f"{self.folder.path} is a file; name the folder to be made")
         self.folder.path.mkdir(parents=True, exist_ok=True)
         written = self.folder / DECLARATION
         with exclusive(self.folder.path):
             if written.exists():
-                raise RegistryError(f"{written} is here already")
+                raise RegistryError(
+                    f"{written} is here already; go on with proxyguard check {self.folder.path}"
+                )
             write_atomic(written, (declaration or template()).encode())
         self.home.make_signing_key()
         return written

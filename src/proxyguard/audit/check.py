@@ -3,11 +3,13 @@
 `check` reads the declaration, its files, the ledger and, once the target is sealed, the
 development part; it writes nothing but the source's model. It divides the table as `seal` will,
 lets generators describe themselves as `register` will, and asks for the same reasons: what it
-finds are the errors that the later steps would end in.
+finds are the errors that the later steps would end in, what no outcome could mend, and what would
+cost the guarantee. All of it is told at once.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,18 +18,33 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from threadpoolctl import threadpool_limits
+
+from proxyguard.adapters.files import declared_files
+from proxyguard.adapters.library import Library
 from proxyguard.audit.development import MemberDevelopment, Workplace, develop, reference_policies
-from proxyguard.audit.folder import DECLARATION
+from proxyguard.audit.folder import DECLARATION, RELEASES
 from proxyguard.audit.home import Home
-from proxyguard.audit.jobs import loading_problems, release_schema
+from proxyguard.audit.jobs import (
+    check_machine,
+    check_source,
+    loading_problems,
+    release_schema,
+    root_for,
+)
 from proxyguard.audit.manifest import same_files
 from proxyguard.audit.members import MemberCounts
 from proxyguard.audit.plan import MANY, declared_records, obstacles
-from proxyguard.audit.register import claim_reasons, random_objection
+from proxyguard.audit.register import (
+    check_given,
+    check_queries,
+    check_secondary,
+    claim_reasons,
+    random_objection,
+)
 from proxyguard.audit.reserve import (
-    check_columns,
     check_lineage,
-    divide,
+    guarantee_reasons,
     knows_seal,
     lineage_warnings,
     lineage_words,
@@ -35,19 +52,20 @@ from proxyguard.audit.reserve import (
 )
 from proxyguard.audit.rules import measures_of, planned_records, resolve_limits
 from proxyguard.audit.seal import (
+    PreparedMember,
     count_requirements,
     group_warnings,
-    kinds_of_member,
     mean_warnings,
     overlaps_of,
     prepare_member,
-    read_development,
 )
 from proxyguard.documents.registry import ReleaseFile, ResolvedNumber, ResolvedRequirement
-from proxyguard.draw.catalog import PROCEDURES, find_pipeline, procedure_path
+from proxyguard.documents.releases import GivenRelease, ReleaseManifest
+from proxyguard.draw.catalog import PROCEDURES, find_pipeline, is_ours, procedure_path
 from proxyguard.draw.job import Survey
+from proxyguard.draw.protocol import Seed
 from proxyguard.errors import ProxyGuardError, TableError, TargetReused
-from proxyguard.losses.measure import Measure, read_loss_file
+from proxyguard.losses.measure import Measure, check_bounds, read_loss_file
 from proxyguard.losses.query import CodedRecords
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.parts import MechanismPart, SlackRule
@@ -68,6 +86,8 @@ class Check:
 
     problems: list[str] = field(default_factory=list)
     """What a later step would stop at."""
+    hopeless: list[str] = field(default_factory=list)
+    """Why no outcome at all could validate the claim; every step would run."""
     warnings: list[str] = field(default_factory=list)
     """What the author may not want."""
     facts: list[str] = field(default_factory=list)
@@ -78,13 +98,14 @@ class Check:
     @property
     def good(self) -> bool:
         """Whether nothing stands in the way."""
-        return not self.problems
+        return not self.problems and not self.hopeless
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values."""
         return {
             "good": self.good,
             "problems": self.problems,
+            "cannot_succeed": self.hopeless,
             "warnings": self.warnings,
             "facts": self.facts,
             "profiles": {name: profile.to_dict() for name, profile in self.profiles.items()},
@@ -121,6 +142,8 @@ class _Checker:
         self.journal = workplace.folder.journal()
         self.ledger = self.journal.ledger
         self.result = Check()
+        self.ready: dict[str, PreparedMember] = {}
+        self.sizes: dict[str, TargetSizes] = {}
 
     def run(self) -> Check:
         """Look at all there is to look at, in the order of the audit."""
@@ -128,8 +151,10 @@ class _Checker:
         result.facts.append(f"{DECLARATION} reads well: {declaration.name}")
         for member in declaration.members:
             self._check_files(member)
+            self._check_division(member)
             self._check_mechanisms(member)
             self._check_procedure(member)
+            self._check_learner(member)
             result.facts.append(f"means are over {member.target.estimand}")
             if member.target.prior_use is None and len(declaration.members) == 1:
                 result.facts.append(
@@ -145,14 +170,18 @@ class _Checker:
             )
             for member in declaration.members:
                 self._check_claim_before_sealing(member)
-            # To divide a table that lacks a file or a column would end in what is told already.
-            for member in declaration.members if result.good else ():
+            # Of a table that cannot be divided it is told already why.
+            for member in declaration.members:
                 self._check_disclosure(member)
         self._check_lineage()
+        self._check_guarantee()
+        # One fault may be met in several places; it is told once.
+        for told in (result.problems, result.hopeless, result.warnings, result.facts):
+            told[:] = dict.fromkeys(told)
         return result
 
     @contextmanager
-    def _noting(self) -> Iterator[None]:
+    def _noting(self, of: str = "") -> Iterator[None]:
         """Note an error as a problem and go on, so that all problems are told at once.
 
         Errors of this package alone: any other is a fault of ours, and not of the declaration.
@@ -160,21 +189,61 @@ class _Checker:
         try:
             yield
         except ProxyGuardError as error:
-            self.result.problems.append(str(error))
+            words = str(error)
+            known = not of or words.startswith(f"{of}: ")
+            self.result.problems.append(words if known else f"{of}: {words}")
 
     # ---- files and code that the declaration names
 
     def _check_files(self, member: Member) -> None:
         """Find every file that the declaration names, and every column of the table."""
-        target, data = member.target, self.workplace.data
-        for name in [*member.tables, *(release.file for release in member.release)]:
+        data = self.workplace.data
+        for name in member.tables:
             with self._noting():
                 data.find(name)
-        source = target.table or member.development.table
-        if source is None or target.losses is not None or self.result.problems:
+        for release in member.release:
+            with self._noting():
+                path = data.find(release.file)
+                names = set(RawTable(path, member.target.read).columns)
+                needed = self._columns(member) - set(member.spared(release.name)) - names
+                if needed:
+                    raise TableError(
+                        f"{release.file} lacks the columns {', '.join(sorted(needed))} of the "
+                        "table; if it was made without them, register lacks = [...] in its "
+                        f'[[release]] "{release.name}"'
+                    )
+
+    def _columns(self, member: Member) -> set[str]:
+        """Return the columns that a release has; none where the table cannot be read."""
+        return set(self._release_kinds(member) or ())
+
+    def _check_division(self, member: Member) -> None:
+        """Divide the table as sealing will, until it is sealed; one that cannot be is told here."""
+        if self.ledger.has(Stage.SEALED):
             return
-        with self._noting():
-            check_columns(member, RawTable(data.find(source), target.read).columns)
+        target, data = member.target, self.workplace.data
+        try:
+            if target.losses is not None:
+                path = data.find(target.losses)
+                given = read_loss_file(path, target.design_column, member.loss_names)
+                check_bounds(given, member.requirement)
+                check_given(member, given.requirements, given.releases)
+                _, records, means = given.values.shape
+                self.sizes[member.name] = TargetSizes(records=records, means=means)
+                return
+            store = Home(Path(self.workplace.home)).known_lineage
+            # Without a store a key of this one comparison: check makes no home.
+            prints = partial(TablePrints, key=random_bytes(32)) if store is None else store.table
+            ready = prepare_member(member, data, prints)
+            assert ready.division is not None  # no losses are given
+            check_queries(member, ready.kinds)
+            self.ready[member.name] = ready
+            self.sizes[member.name] = TargetSizes(
+                records=planned_records(member, len(ready.division.target)),
+                means=count_requirements(member, ready.kinds, ready.division.development),
+            )
+        except ProxyGuardError as error:
+            self.result.problems.append(str(error))
 
     def _check_procedure(self, member: Member) -> None:
         """Load what the declaration names, so that a misspelt name is heard before sealing."""
@@ -194,6 +263,23 @@ class _Checker:
                 self.workplace, member, list(dict.fromkeys(paths))
             )
 
+    def _check_learner(self, member: Member) -> None:
+        """Fit the declared procedure once, as `register` will, where its code is all of ours.
+
+        Once the target is sealed its development part is learned from anyway.
+        """
+        procedure, ready = member.procedure, self.ready.get(member.name)
+        if procedure is None or member.target.predicted is None or ready is None:
+            return
+        if not all(is_ours(name, "procedure") for name in procedure.library):
+            return  # code of others runs where draws run, and never for a question
+        training = ready.parts["training"]
+        with self._noting(), threadpool_limits(1):
+            features = member.features(ready.kinds)
+            learner = Library(procedure, member.target.predicted, features, member.columns)
+            seed = Seed(procedure.seed)
+            learner.fit(training, ready.parts.get("validation"), seed, source=True)
+
     def _check_mechanisms(self, member: Member) -> None:
         """Let every generator describe itself, and look at every file that a draw will be.
 
@@ -211,29 +297,42 @@ class _Checker:
             if kinds is not None:
                 schema = release_schema(member, kinds, mechanism.generator)
                 survey = Survey(seeds=mechanism.seed_list, schema=schema)
-            try:
+            with self._noting(mechanism.name):
+                check_machine(mechanism)
+            with self._noting(mechanism.name):
                 described = self.workplace.descriptions.of(
                     self.workplace, member, mechanism, survey
                 )
-            except ProxyGuardError as error:
-                words, name = str(error), f"{mechanism.name}: "
-                self.result.problems.append(words if words.startswith(name) else name + words)
-                continue
-            if described.files is not None:
-                self._check_release_files(
-                    mechanism, [file.registered() for file in described.files]
-                )
+                self._check_source(member, mechanism)
+                if described.files is not None:
+                    self._check_release_files(
+                        mechanism, [file.registered() for file in described.files]
+                    )
+
+    def _check_source(self, member: Member, mechanism: MechanismPart) -> None:
+        """See that draws of ours could start from the training part."""
+        if self.ledger.has(Stage.SEALED):
+            sealed = self.ledger.sealed.members[member.name]
+            check_source(mechanism, MemberDevelopment(self.workplace, member, sealed).training())
+        elif member.name in self.ready:
+            check_source(mechanism, self.ready[member.name].parts["training"])
 
     def _check_release_files(
         self, mechanism: MechanismPart, releases: Sequence[ReleaseFile]
     ) -> None:
         """Say which files are no releases, or hold the records of another."""
         result, stops = self.result, mechanism.on_failure == "stop"
+        usual = Counter(Path(file.name).suffix for file in releases).most_common(1)
         for file in releases:
             if file.problem is not None:
                 counts = 'on_failure = "stop"' if stops else "its draw counts as failed"
                 words = f"{mechanism.name}, seed {file.seed}: {file.problem}; {counts}"
+                # A note or a list that lies among the releases would be drawn as one of them.
+                if Path(file.name).suffix != usual[0][0]:
+                    words += f'; if it is no release, add pattern = "*{usual[0][0]}" to the options'
                 (result.problems if stops else result.warnings).append(words)
+        if mechanism.generator == "files":
+            self._check_left_over(mechanism, len(releases))
         problems = [file.problem for file in releases if file.seed is not None]
         # Whatever on_failure says: `draw` stops where every draw of a mechanism failed.
         if problems and None not in problems:
@@ -247,8 +346,18 @@ class _Checker:
                 f"{second.seed} with an amendment once it is registered"
             )
 
+    def _check_left_over(self, mechanism: MechanismPart, drawn: int) -> None:
+        """Say which files of the folder no seed stands for: to leave some out is a choice."""
+        root = root_for(self.workplace, mechanism.options)
+        files, _ = declared_files(str(mechanism.generator), mechanism.options, root)
+        if len(files) > drawn:
+            self.result.warnings.append(
+                f"{mechanism.name}: the folder has {len(files)} files, and {drawn} of them are "
+                f"drawn, in the order of their names; to take all write draws = {len(files)}"
+            )
+
     def _release_kinds(self, member: Member) -> dict[str, str] | None:
-        """Return what the columns of a release hold; before sealing every column is read as text.
+        """Return what the columns of a release hold, as the development part tells.
 
         Nothing where losses are given, or where the table is not there, which is said elsewhere.
         """
@@ -257,6 +366,8 @@ class _Checker:
             return None
         if self.ledger.has(Stage.SEALED):
             return self.ledger.sealed.members[member.name].kind_of
+        if member.name in self.ready:
+            return self.ready[member.name].kinds
         try:
             path = self.workplace.data.find(str(member.development.table or target.table))
             return dict.fromkeys(RawTable(path, target.read).columns, "text")
@@ -292,25 +403,24 @@ class _Checker:
                     queries=(),
                 )
             )
-        self._judge_claim(member, resolved, declared_records(member))
+        sizes = self.sizes.get(member.name)
+        n = declared_records(member) if sizes is None else sizes.records
+        self._judge_claim(member, resolved, n)
 
     def _check_disclosure(self, member: Member) -> None:
-        """Divide the table as sealing will, and say what would be given away of the target."""
-        target, data, result = member.target, self.workplace.data, self.result
+        """Say what would be given away of the target."""
+        sizes, result = self.sizes.get(member.name), self.result
+        if sizes is None:
+            return
         with self._noting():
-            if target.losses is not None:
-                given = read_loss_file(
-                    data.find(target.losses), target.design_column, member.loss_names
-                )
-                _, n, means = given.values.shape
-            else:
-                division = divide(member, data)
-                kinds = kinds_of_member(member, division.development)
-                self._tell_columns(member, read_development(member, division, kinds))
-                means = count_requirements(member, kinds, division.development)
-                n = planned_records(member, len(division.target))
-                result.warnings += group_warnings(member, division.target)
-            result.warnings += mean_warnings(self.declaration, member, requirements=means, n=n)
+            ready = self.ready.get(member.name)
+            if ready is not None and ready.division is not None:
+                assert ready.development is not None  # as long as there is a division
+                self._tell_columns(member, ready.development)
+                result.warnings += group_warnings(member, ready.division.target)
+            result.warnings += mean_warnings(
+                self.declaration, member, requirements=sizes.means, n=sizes.records
+            )
 
     # ---- once it is sealed
 
@@ -357,7 +467,9 @@ class _Checker:
     def _check_lineage(self) -> None:
         """Say what opening will say of the target's records: seen before, or in development."""
         declaration, home = self.declaration, Home(Path(self.workplace.home))
-        if all(member.target.losses is not None for member in declaration.members):
+        # Of a table that cannot be read it is told already why.
+        given = [m.name for m in declaration.members if m.target.losses is None]
+        if not given or (not self.ledger.has(Stage.SEALED) and set(given) != set(self.ready)):
             return
         try:
             if self.ledger.has(Stage.SEALED):
@@ -369,12 +481,7 @@ class _Checker:
                     )
             else:
                 store = home.known_lineage
-                # Without a store a key of this one comparison: check makes no home.
-                table = partial(TablePrints, key=random_bytes(32)) if store is None else store.table
-                ready = [
-                    prepare_member(member, self.workplace.data, table)
-                    for member in declaration.members
-                ]
+                ready = list(self.ready.values())
                 for prepared in ready:
                     self._tell_members(prepared.counts)
                 known = [] if store is None else store.known()
@@ -384,7 +491,9 @@ class _Checker:
             if str(error) not in self.result.problems:  # a file that is missing was named already
                 self.result.problems.append(str(error))
             return
-        self.result.facts.append(lineage_words(overlaps))
+        # Records that another audit has sealed, too: whichever opens them first, the other loses.
+        others = [o for o in overlaps if o.shared and o.role == "target" and not o.same_audit]
+        (self.result.warnings if others else self.result.facts).append(lineage_words(overlaps))
         self.result.warnings += lineage_warnings(declaration, overlaps)
 
     def _tell_columns(self, member: Member, records: pd.DataFrame) -> None:
@@ -398,6 +507,13 @@ class _Checker:
         self.result.facts.append(f"{member.name}: development has {profile.words()}")
         self.result.warnings += [f"{member.name}: {warning}" for warning in profile.warnings]
 
+    def _check_guarantee(self) -> None:
+        """Say what the certificate will say of its guarantee, whatever is found."""
+        reasons = guarantee_reasons(self.declaration, self.ledger)
+        self.result.warnings += [
+            f"the certificate will say: guarantee no: {reason}" for reason in reasons
+        ]
+
     def _tell_members(self, counts: MemberCounts | None) -> None:
         """Say whom an exposure is about, and which limits finite members alone would break."""
         if counts is not None:
@@ -406,13 +522,28 @@ class _Checker:
 
     # ---- the claim
 
+    def _failed(self, member: Member, mechanism: MechanismPart) -> int:
+        """Return how many frozen draws of a mechanism failed, of those that count."""
+        if not self.ledger.has(Stage.DRAWN) or self.declaration.claim.after_opening:
+            return 0
+        manifest = self.workplace.folder.document(ReleaseManifest, RELEASES)
+        excluded = self._excluded(mechanism)
+        return sum(
+            draw.failed
+            for draw in manifest.draws(member.name, mechanism.name)
+            if not isinstance(draw, GivenRelease) and draw.seed not in excluded
+        )
+
     def _judge_claim(
         self, member: Member, resolved: Sequence[ResolvedRequirement], n: int | None
     ) -> None:
         """Say why the claim is not covered, or why nothing could validate it."""
         try:
-            requirements = [m.requirement for m in measures_of(member, resolved)]
+            measures = measures_of(member, resolved)
+            requirements = [measure.requirement for measure in measures]
             reasons = claim_reasons(self.declaration, member.target.sampling_design, requirements)
+            for spec in self.declaration.secondary:
+                check_secondary(spec, measures)
             # How large it has to be is a question about a claim that is covered.
             if not reasons:
                 self._check_sizes(member, requirements, n)
@@ -425,7 +556,8 @@ class _Checker:
     ) -> None:
         """Say so where no outcome at all could validate: too few draws or records, or no room.
 
-        A problem if that is so for every mechanism, a warning for one among others.
+        The audit cannot succeed if that is so for every mechanism; it is a warning for one among
+        others.
         """
         plan, result = self.declaration.plan, self.result
         if plan is not None and n is not None and plan.records != n:
@@ -436,21 +568,35 @@ class _Checker:
         reasons = {
             mechanism.name: obstacles(
                 self.declaration.claim, member.target.sampling_design, requirements, n=n or MANY,
-                releases=mechanism.draws, mechanisms=len(member.mechanism),
+                releases=mechanism.draws - len(self._excluded(mechanism)),
+                mechanisms=len(member.mechanism), failed=self._failed(member, mechanism),
             )
             for mechanism in member.mechanism
         }  # fmt: skip
         hopeless = all(reasons.values())
         for mechanism in member.mechanism:
-            (result.problems if hopeless else result.warnings).extend(
-                f"{mechanism.name}: this audit cannot succeed, because {why}"
-                for why in reasons[mechanism.name]
-            )
+            if hopeless:
+                result.hopeless += [f"{mechanism.name}: {why}" for why in reasons[mechanism.name]]
+            else:
+                result.warnings += [
+                    f"{mechanism.name} cannot be validated, because {why}"
+                    for why in reasons[mechanism.name]
+                ]
             if plan is not None and plan.draws != mechanism.draws:
                 result.warnings.append(
                     f"{mechanism.name}: [plan] counts on {plan.draws} draws, declared are "
                     f"{mechanism.draws}"
                 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetSizes:
+    """How large a target will be, and how much is published of it."""
+
+    records: int
+    """Records that tests will see."""
+    means: int
+    """Means of the target that each release will publish."""
 
 
 def _as_declared(limit: str) -> ResolvedNumber:

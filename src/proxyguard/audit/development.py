@@ -139,9 +139,7 @@ class MemberDevelopment:
     @property
     def features(self) -> list[str]:
         """The columns that predict: all but the outcome, clusters and excluded ones."""
-        target = self.member.target
-        other = {target.outcome, *target.design_columns, *self.member.excluded}
-        return [name for name in self.kinds if name not in other]
+        return self.member.features(self.kinds)
 
     @property
     def attacked(self) -> list[str]:

@@ -167,13 +167,18 @@ class AuditFolder:
             raise RegistryError(
                 f"there is no {DECLARATION} in {self.path}; proxyguard init writes one"
             ) from None
+        except NotADirectoryError:
+            whose = f", {self.path.parent}" if self.path.name == DECLARATION else ""
+            raise RegistryError(f"{self.path} is a file; name the audit's folder{whose}") from None
         except UnicodeDecodeError as error:
-            raise RegistryError(f"{DECLARATION} is no UTF-8 text: {error}") from error
+            raise RegistryError(f"{DECLARATION} is no UTF-8 text; save it as UTF-8") from error
 
     def journal(self) -> Journal:
         """Read the ledger as it stands now."""
         if not self.path.is_dir():
-            raise RegistryError(f"there is no audit folder at {self.path}")
+            raise RegistryError(
+                f"there is no audit folder at {self.path}; proxyguard init makes one"
+            )
         return Journal(self.path)
 
     def has(self, name: str) -> bool:

@@ -29,6 +29,7 @@ from proxyguard.draw.job import (
 )
 from proxyguard.draw.messages import Loaded, Told
 from proxyguard.draw.pool import asked
+from proxyguard.draw.protocol import ChecksMachine, ChecksSource
 from proxyguard.draw.sources import Described, set_root
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.parts import Drawn
@@ -36,6 +37,8 @@ from proxyguard.seal.journal import NAME
 from proxyguard.tables.files import Schema
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from proxyguard.audit.development import MemberDevelopment, Workplace
 
 
@@ -194,6 +197,36 @@ class Descriptions:
         if key not in self._told:
             self._told[key] = Described.told(generator, asked(job, pool=place.pool, kind=Told))
         return self._told[key]
+
+
+def check_source(drawn: Drawn, source: pd.DataFrame) -> None:
+    """Refuse a source that a generator of ours could not draw from, before anything is frozen.
+
+    Raises
+    ------
+    RegistryError
+        An option names a column, a category or a number of rows that the source has not.
+    """
+    generator = str(drawn.generator)
+    if is_built_in(generator):
+        made = load_generator(generator, drawn.options)
+        if isinstance(made, ChecksSource):
+            made.check_source(source)
+
+
+def check_machine(drawn: Drawn) -> None:
+    """Refuse this machine where a generator of ours asks for a device that it has not.
+
+    Raises
+    ------
+    RegistryError
+        There is no such device.
+    """
+    generator = str(drawn.generator)
+    if is_built_in(generator):
+        made = load_generator(generator, drawn.options)
+        if isinstance(made, ChecksMachine):
+            made.check_machine()
 
 
 def loading_problems(place: Workplace, member: Member, names: Sequence[str]) -> list[str]:

@@ -42,7 +42,7 @@ MANY = 10**6
 
 def obstacles(
     claim: ClaimPart, design: Design, requirements: Sequence[Requirement], *, n: int,
-    releases: int, mechanisms: int,
+    releases: int, mechanisms: int, failed: int = 0,
 ) -> tuple[str, ...]:  # fmt: skip
     """Return why no outcome at all could validate the claim; empty if some could.
 
@@ -58,6 +58,8 @@ def obstacles(
         The requirements with their limits.
     n, releases, mechanisms
         Target records, draws of one mechanism, and mechanisms that share the error.
+    failed
+        Of these draws those that failed already, which count as invalid.
     """
     # Named releases and candidates are judged one by one: no number of draws stands in their way.
     if claim.level != "mechanism" or claim.stream:
@@ -70,7 +72,15 @@ def obstacles(
         claim=planned(claim.fixed_claim()), n=n, releases=releases, mechanisms=mechanisms,
         design=design,
     )  # fmt: skip
-    return needs(tuple(requirements), plan).obstacles
+    limits = needs(tuple(requirements), plan)
+    least = plan.claim.least_count(plan, tuple(requirements), plan.levels(tuple(requirements)))
+    if limits.obstacles or least is None or releases - failed >= least:
+        return limits.obstacles
+    return (
+        f"{failed} of {releases} draws failed, which count as invalid, and at least {least} have "
+        "to be valid; mend the generator, and start an audit with a fresh target or draw again "
+        "before they are frozen",
+    )
 
 
 def pilot_laws(

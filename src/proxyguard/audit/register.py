@@ -23,7 +23,7 @@ from proxyguard.audit.folder import (
     snapshot_name,
 )
 from proxyguard.audit.home import Home, extra_versions
-from proxyguard.audit.jobs import forbidden_paths, release_schema
+from proxyguard.audit.jobs import check_source, forbidden_paths, release_schema
 from proxyguard.audit.members import MemberCounts
 from proxyguard.audit.reserve import check_lineage
 from proxyguard.audit.rules import measures_of, planned_records, resolve_limits, resolve_roles
@@ -64,11 +64,12 @@ from proxyguard.losses.records import check_size
 from proxyguard.modes.catalog import NO_MECHANISM
 from proxyguard.modes.claim import Claim
 from proxyguard.modes.sequential import SequentialPlan
+from proxyguard.printable import found
 from proxyguard.registry.budget import family_shares
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import Design
 from proxyguard.registry.fields import number
-from proxyguard.registry.parts import ClaimPart, MechanismPart
+from proxyguard.registry.parts import ClaimPart, MechanismPart, Secondary
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import Bound
 from proxyguard.seal.journal import Journal, writing
@@ -161,7 +162,8 @@ def build_registry(
         development = MemberDevelopment(workplace, member, sealed.members[member.name])
         given = member.target.losses is not None
         if given:
-            _check_given(development)
+            given_losses = development.sealed
+            check_given(member, given_losses.requirements or (), given_losses.releases or ())
         # Once more since the seal: requirements may name other groups, attacks and columns now.
         counts = MemberCounts.sealed(development)
         if counts is not None:
@@ -194,9 +196,10 @@ def build_registry(
         check_sizes(member, development.sealed.records)
         _try_attacks(development)
         _check_guesses(development)
-        _check_queries(member, development.kinds)
+        check_queries(member, development.kinds)
         measures = measures_of(member, requirements)
-        _check_secondary(declaration, measures)
+        for spec in declaration.secondary:
+            check_secondary(spec, measures)
         check_claim(declaration, [m.requirement for m in measures], member.name)
     generators = [
         mechanism.generator
@@ -302,7 +305,7 @@ def write_registry(
     }
 
 
-def _check_queries(member: Member, kinds: Mapping[str, str]) -> None:
+def check_queries(member: Member, kinds: Mapping[str, str]) -> None:
     """See that means and bins are of numbers, and groups of texts."""
     for requirement in member.requirement:
         query, name = requirement.query, requirement.name
@@ -359,27 +362,27 @@ def _check_guesses(development: MemberDevelopment) -> None:
             )
 
 
-def _check_secondary(declaration: Declaration, measures: Sequence[Measure]) -> None:
-    """See that the limits of secondary specifications can be limits at all."""
-    for spec in declaration.secondary:
-        for measure in measures:
-            if measure.part in spec.limits:
-                # Made and thrown away: a requirement refuses a limit beyond the bounds of its loss.
-                replace(measure.requirement, limit=number(spec.limits[measure.part]))
+def check_secondary(spec: Secondary, measures: Sequence[Measure]) -> None:
+    """See that the limits of a secondary specification can be limits at all."""
+    for measure in measures:
+        if measure.part in spec.limits:
+            # Made and thrown away: a requirement refuses a limit beyond the bounds of its loss.
+            replace(measure.requirement, limit=number(spec.limits[measure.part]))
 
 
-def _check_given(development: MemberDevelopment) -> None:
+def check_given(member: Member, requirements: Sequence[str], releases: Sequence[str]) -> None:
     """See that a loss file has the declared requirements and as many releases as draws."""
-    member = development.member
     names = [requirement.name for requirement in member.requirement]
-    given = list(development.sealed.requirements or ())
-    if names != given:
-        raise RegistryError(f"the losses are about {given}, declared are {names}")
+    if names != list(requirements):
+        raise RegistryError(
+            f"the losses are about {', '.join(map(found, requirements))}, declared are "
+            f"{', '.join(map(found, names))}; call them alike, in one order"
+        )
     declared = sum(m.draws for m in member.mechanism)
-    releases = development.sealed.releases or ()
     if declared != len(releases):
         raise RegistryError(
-            f"the losses have {len(releases)} releases, declared are {declared} draws"
+            f"the losses have {len(releases)} releases, declared are {declared} draws; write "
+            f"draws = {len(releases)}"
         )
 
 
@@ -491,11 +494,14 @@ def check_excluded(registry: Registry) -> None:
     }
     unknown = registry.left_out - seeds
     if unknown:
-        raise RegistryError(f"no registered draws: {sorted(unknown)}")
+        named = ", ".join(f"{name}:{seed}" for name, seed in sorted(unknown))
+        raise RegistryError(f"no registered draws: {named}; registered are the seeds of audit.toml")
     left = {name for name, _ in seeds - registry.left_out}
     empty = {name for name, _ in seeds} - left
     if empty:
-        raise RegistryError(f"no draw of {sorted(empty)} would be left; drop the mechanism instead")
+        raise RegistryError(
+            f"no draw of {', '.join(sorted(empty))} would be left; drop the mechanism instead"
+        )
 
 
 def drawn_part(registry: Registry) -> object:
@@ -622,6 +628,7 @@ def resolve_mechanisms(
                 '"coins" each draw is fitted to other rows; leave its folder out, with noise = '
                 '"seeded" (categorical) or fit = "each draw" (aim)'
             )
+        check_source(drawn_as, development.training())
         described = place.descriptions.of(place, member, drawn_as, survey)
         registered: dict[str, object] = {
             "generator": generator,

@@ -34,8 +34,10 @@ from proxyguard.documents.ledger import (
 )
 from proxyguard.draw.protocol import outcomes
 from proxyguard.errors import TableError, TargetReused
+from proxyguard.printable import did_you_mean, found, nearest
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.fields import number
+from proxyguard.registry.numbers import is_written_number
 from proxyguard.registry.parts import Development
 from proxyguard.registry.target import ClusteredDesign, StratifiedDesign, Target
 from proxyguard.seal.fingerprint import RecordSet, TablePrints, canonical_value, expected_twins
@@ -43,7 +45,7 @@ from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Ledger
 from proxyguard.seal.lineage import worst_met
 from proxyguard.tables.columns import as_text
-from proxyguard.tables.files import Positions, RawTable
+from proxyguard.tables.files import SHOWN, Positions, RawTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,10 +120,29 @@ def check_columns(member: Member, columns: list[str]) -> None:
             named |= member.attacking.settings(attack).columns
     missing = sorted(str(name) for name in named - {None} if name not in columns)
     if missing:
-        raise TableError(
-            f"the declaration names the columns {missing}, and the table has {columns}; is "
-            "read.separator right?"
+        raise TableError(_missing_columns(missing, columns, target.read.separator))
+
+
+def _missing_columns(missing: list[str], columns: list[str], separator: str) -> str:
+    """Say which columns the table lacks, and why that may be."""
+    said = f"the table has no column {', '.join(map(found, missing))}, which the declaration names"
+    others = [sign for sign in (",", ";", "\t", "|") if sign != separator]
+    between = next((sign for sign in others if len(columns) == 1 and sign in columns[0]), None)
+    if between is not None:
+        written = "\\t" if between == "\t" else between
+        return (
+            f"{said}; values seem to be separated by {'tabs' if between == chr(9) else between}: "
+            f'write read = {{ separator = "{written}" }} under [target]'
         )
+    # A line of values in the place of names may be a record, which no message repeats.
+    if any(is_written_number(name) or not name for name in columns):
+        return (
+            f"{said}; its first line has numbers or nothing in the place of names: if it is a "
+            "record, write read = { header = false, columns = [...] } under [target]"
+        )
+    near = [did_you_mean(name, columns) for name in missing if nearest(name, columns)]
+    more = f" and {len(columns) - SHOWN:,} more" if len(columns) > SHOWN else ""
+    return f"{said}; it has {', '.join(map(found, columns[:SHOWN]))}{more}{''.join(near)}"
 
 
 def _labels_of(raw: RawTable, by: str) -> NDArray[np.str_]:
@@ -141,7 +162,10 @@ def reserve_rows(raw: RawTable, target: Target) -> Positions:
     if not isinstance(target.design, StratifiedDesign):
         rows = target.reserve.rows or 0
         if rows >= len(raw):
-            raise TableError(f"{rows} rows are to be reserved, and {target.table!r} has {len(raw)}")
+            raise TableError(
+                f"{rows:,} rows are to be reserved, and {target.table!r} has {len(raw):,}; reserve "
+                "fewer, so that some are left to develop on"
+            )
         # In the order of the file: the order in which tests read is drawn by the seal, from entropy
         # that nobody registers.
         return np.sort(rng.choice(len(raw), size=rows, replace=False)).astype(np.int64)
@@ -433,6 +457,7 @@ def claim_status(
     reused = any(overlap.reused for overlap in lineage)
     prior = [m.target.prior_use for m in declaration.members if m.target.prior_use is not None]
     deviations = ledger.find(Deviated)
+    given = _given_elsewhere(declaration)
     amendments = len(ledger.find(Amended))
     evidence = "prospective audit of a sealed target"
     if reused or granted_again is not None:
@@ -445,17 +470,9 @@ def claim_status(
     reasons = lineage_reasons(declaration, lineage) + _forgotten(ledger)
     if granted_again is not None:
         reasons.append(granted_again)
-    if prior:
-        reasons.append(f"the declaration says: {'; '.join(prior)}")
-    reasons += _late_amendments(declaration, ledger)
-    reasons += [f"deviation: {entry.body.reason}" for entry in deviations]
-    given = _given_elsewhere(declaration)
+    reasons += guarantee_reasons(declaration, ledger)
     if given:
         evidence = f"{given} made elsewhere; their order is not enforced here"
-        reasons.append(
-            f"the {given} existed before the claim was registered, so that it was not fitted to "
-            "them is the author's word"
-        )
     changed = f"; amended {amendments} times before opening" if amendments else ""
     return ClaimStatusRecord(
         evidence=evidence,
@@ -463,6 +480,24 @@ def claim_status(
         registered=f"yes{changed}",
         guarantee="yes" if not reasons else "no: " + "; ".join(reasons),
     )
+
+
+def guarantee_reasons(declaration: Declaration, ledger: Ledger) -> list[str]:
+    """Return why a certificate has no guarantee, besides what its records met before.
+
+    Known from the declaration and what was recorded so far, so that `check` can tell it too.
+    """
+    prior = [m.target.prior_use for m in declaration.members if m.target.prior_use is not None]
+    reasons = [f"the declaration says: {'; '.join(prior)}"] if prior else []
+    reasons += _late_amendments(declaration, ledger)
+    reasons += [f"deviation: {entry.body.reason}" for entry in ledger.find(Deviated)]
+    given = _given_elsewhere(declaration)
+    if given:
+        reasons.append(
+            f"the {given} existed before the claim was registered, so that it was not fitted to "
+            "them is the author's word"
+        )
+    return reasons
 
 
 def _late_amendments(declaration: Declaration, ledger: Ledger) -> list[str]:

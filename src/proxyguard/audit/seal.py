@@ -62,7 +62,7 @@ from proxyguard.seal.ledger import Stage
 from proxyguard.seal.lineage import Known, find_overlaps
 from proxyguard.seal.sealed_file import seal_table
 from proxyguard.seal.storage import now, random_bytes
-from proxyguard.tables.columns import as_text, kinds_of, typed
+from proxyguard.tables.columns import as_text, kinds_of, row_name, typed
 from proxyguard.tables.files import table_bytes, to_arrow
 
 if TYPE_CHECKING:
@@ -257,7 +257,9 @@ def prepare_member(
     kinds = kinds_of_member(member, division.development)
     development = read_development(member, division, kinds)
     try:
-        check_target(member, division.target, kinds, development)
+        # By their rows in the table: what is wrong with a record is told by its row there.
+        records = division.target.set_axis(division.positions)
+        check_target(member, records, kinds, development)
     except UnreadValue as error:
         raise error.within(member.target.files[0], int(division.positions[error.row])) from None
     parts = split_development(member, development)
@@ -481,17 +483,21 @@ def check_target(
     if target.predicted is None:
         return
     column = target.predicted.column
-    outcomes(numbers[column], target.predicted, "target")
+    # Development first: of what is wrong in both its labels may be shown.
     outcomes(development[column], target.predicted, "development")
-    negative = negative_of(target, development)
+    labels = records[column]
     if target.predicted.kind == "binary":
-        known = {canonical_value(str(target.positive)), negative}
-        other = {canonical_value(str(label)) for label in records[column]} - known
-        if other:
+        known = {canonical_value(str(target.positive)), negative_of(target, development), NO_LABEL}
+        other = np.flatnonzero([label not in known for label in _labels(labels)])
+        if other.size:
+            seen = ", ".join(f'"{label}"' for label in sorted(known - {None, NO_LABEL}, key=str))
+            more = f" (and {other.size - 1:,} more)" if other.size > 1 else ""
             raise TableError(
-                f"target: {column!r} has {sorted(map(str, other))[:3]}, development only "
-                f"{sorted(map(str, known))}"
+                f"target, {row_name(labels, int(other[0]))}{more}: {column!r} has a label that "
+                f"development has not; known are {seen}; mend the label, or leave more rows to "
+                "development"
             )
+    outcomes(labels, target.predicted, "target", secret=True)
 
 
 def _check_clusters(target: Target, records: pd.DataFrame, development: pd.DataFrame) -> None:
@@ -502,8 +508,8 @@ def _check_clusters(target: Target, records: pd.DataFrame, development: pd.DataF
     both = set(_labels(records[by])) & set(_labels(development[by]))
     if both:
         raise TableError(
-            f"{len(both)} clusters of {by!r}, for example {min(both)!r}, are in the target and in "
-            "development; records of one cluster depend on each other, so keep them together"
+            f"{len(both)} clusters of {by!r} are in the target and in development; records of one "
+            "cluster depend on each other, so keep them together"
         )
 
 
@@ -569,9 +575,13 @@ def _check_design(target: Target, records: pd.DataFrame, numbers: pd.DataFrame) 
         counts = Counter(strata)
         sizes = {canonical_value(name): size for name, size in design.sizes.items()}
         if dict(counts) != sizes:
-            what = "sizes" if clusters is None else "so many clusters"
+            what = "records" if clusters is None else "clusters"
+            told = ", ".join(f"{name} {counts[name]} (declared {size})"
+                             for name, size in sizes.items())  # fmt: skip
+            others = sum(counts.values()) - sum(counts[name] for name in sizes)
             raise TableError(
-                f"target: strata of {design.by!r} have {what} {dict(counts)}, declared {sizes}"
+                f"target: the strata of {design.by!r} are not as declared, in {what}: {told}"
+                + (f", and {others} of strata that are not declared" if others else "")
             )
     if clusters is not None and clusters.max_size is not None:
         largest = max(Counter(labels[clusters.by]).values())

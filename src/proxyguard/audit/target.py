@@ -272,7 +272,7 @@ class OpenTarget:
         frame = typed(raw, self._sealed.kind_of, target.read.missing, self._member.columns)
         y = None
         if target.predicted is not None:
-            y = outcomes(frame[target.predicted.column], target.predicted, "target")
+            y = outcomes(frame[target.predicted.column], target.predicted, "target", secret=True)
         return Chunk(frame=frame, positions=positions, y=y, records=self._records(frame, positions))
 
     def _given_chunk(self, table: pa.Table, positions: NDArray[np.int64]) -> Chunk:

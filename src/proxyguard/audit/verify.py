@@ -363,9 +363,9 @@ def _check_sealed(folder: AuditFolder, journal: Journal) -> None:
 def _unrecorded(folder: AuditFolder, journal: Journal) -> Iterator[tuple[str, str]]:
     """Yield what a ledger that was removed or cut leaves behind."""
     if not journal.ledger.entries:
-        others = [p for p in folder.path.iterdir() if p.name not in (DECLARATION, NAME)]
-        if others:
-            yield NAME, f"is missing or empty, and {others[0].name} is here"
+        names = {path.name for path in folder.path.iterdir()} - {DECLARATION, NAME}
+        if names:
+            yield NAME, f"is missing or empty, and {min(names)} is here; is this an audit folder?"
     certified = journal.ledger.has(Stage.CERTIFIED)
     # `open` writes them before it records the step: a kill in between leaves them, and so does
     # whoever cuts the last entry.

@@ -1,14 +1,16 @@
 """``proxyguard``: the verbs, and what their exit codes mean.
 
-0 done, 1 error, 2 usage, 5 integrity failure; ``open``, ``run`` and ``try`` also 3 unresolved and
-4 violation, the worst mechanism winning, and 7 where they would end with 0 but no guarantee
-remains; ``verify`` 6 where a part could not be checked; 128 and the signal's number where one
-ended the command: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP.
+0 done, 1 error, 2 usage, 5 integrity failure; ``check`` and ``plan`` 3 where no outcome could
+validate the claim; ``open``, ``run`` and ``try`` also 3 unresolved and 4 violation, the worst
+mechanism winning, and 7 where they would end with 0 but no guarantee remains; ``verify`` 6 where a
+part could not be checked; 128 and the signal's number where one ended the command: 130 for SIGINT,
+143 for SIGTERM, 129 for SIGHUP.
 """
 
 from __future__ import annotations
 
 import _thread
+import re
 import shlex
 import signal
 import sys
@@ -46,6 +48,10 @@ for verb in (
     app.command()(verb)
 app.command("open")(steps.open_)
 app.command("try")(trial.try_)
+_VERBS = [
+    command.name or str(getattr(command.callback, "__name__", "")).replace("_", "-")
+    for command in app.registered_commands
+]
 
 
 def _say_version(wanted: bool) -> None:
@@ -204,7 +210,7 @@ def run(commands: typer.Typer, command: list[str]) -> NoReturn:
     warnings.showwarning = _say_warning
     try:
         with _listening():
-            code = commands(standalone_mode=False)
+            code = commands(standalone_mode=False, prog_name=" ".join(command))
         sys.exit(code or show.Exit.DONE)
     except USAGE_ERROR as error:
         sys.exit(_show_usage(cast("UsageError", error)))
@@ -222,7 +228,8 @@ def run(commands: typer.Typer, command: list[str]) -> NoReturn:
         )
         sys.exit(show.Exit.ERROR)
     except OSError as error:
-        show.complain(str(error))
+        named = f"{error.filename}: " if error.filename else ""
+        show.complain(f"{named}{error.strerror or error}".replace("Errno", "error"))
         sys.exit(show.Exit.ERROR)
     except Exception as error:  # a fault of ours: say where, and that nothing recorded is lost
         where = traceback.extract_tb(error.__traceback__)[-1]
@@ -237,6 +244,18 @@ def run(commands: typer.Typer, command: list[str]) -> NoReturn:
         sys.exit(128 + interrupted.signal)
 
 
+# What typer's own words for a value are in ours.
+_PLAINLY = tuple(
+    (re.compile(pattern), words)
+    for pattern, words in (
+        (r"Input should be a valid integer.*", "expected a whole number"),
+        (r"Input should be a valid number.*", "expected a number"),
+        (r"Input should be greater than or equal to ([-\d.]+)", r"expected at least \1"),
+        (r"Input should be less than or equal to ([-\d.]+)", r"expected at most \1"),
+    )
+)
+
+
 def _show_usage(error: UsageError) -> int:
     """Print how a command is called; a shell expands ``*`` to names that a folder chose.
 
@@ -247,6 +266,13 @@ def _show_usage(error: UsageError) -> int:
     """
     for argument in sys.argv[1:]:
         error.message = error.message.replace(argument, printable(argument))
+    for pattern, words in _PLAINLY:
+        error.message = pattern.sub(words, error.message)
+    unknown = re.search(r"No such command '([\w-]+)'", error.message)
+    if unknown is not None:
+        from proxyguard.printable import did_you_mean
+
+        error.message = error.message.rstrip(".") + did_you_mean(unknown[1], _VERBS)
     error.show()
     return int(error.exit_code)
 

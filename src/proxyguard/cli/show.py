@@ -54,7 +54,7 @@ class Exit(IntEnum):
     DONE = 0, "done, validated, or everything holds"
     ERROR = 1, "an error that can be mended"
     USAGE = 2, "wrong usage"
-    UNRESOLVED = 3, "unresolved"
+    UNRESOLVED = 3, "unresolved, or it could not succeed"
     VIOLATION = 4, "violation"
     BROKEN = 5, "the record is broken"
     PARTLY = 6, "it holds as far as it was checked"

@@ -55,19 +55,30 @@ def check(
     folder: show.Folder, home: show.HomeFolder = None, data: show.Data = None,
     workers: show.Workers = None, json: show.Json = False,
 ) -> None:  # fmt: skip
-    """Say whether the audit could succeed as declared; nothing is changed."""
+    """Say whether the audit could succeed as declared; nothing is changed.
+
+    Exit code 1 if a later step would stop, 3 if every step would run and no outcome could validate
+    the claim, else 0.
+    """
     with show.bars(json) as progress:
         checked = show.audit_of(folder, home, data, workers, progress).check()
-    end = "Nothing stands in the way." if checked.good else "This cannot be registered."
+    end = "Nothing stands in the way."
+    if checked.problems:
+        end = "This cannot run as it is: mend what is called a problem, and check again."
+    elif checked.hopeless:
+        end = "This audit would run and could not succeed: change it before anything is sealed."
     lines = [
         *(f"problem: {line}" for line in checked.problems),
+        *(f"cannot succeed: {line}" for line in checked.hopeless),
         *(f"warning: {line}" for line in checked.warnings),
         *(f"fact: {line}" for line in checked.facts),
         *(line for profile in checked.profiles.values() for line in _column_lines(profile)),
     ]
     show.answer(json, checked.to_dict(), [*lines, end])
-    if not checked.good:
+    if checked.problems:
         raise typer.Exit(show.Exit.ERROR)
+    if checked.hopeless:
+        raise typer.Exit(show.Exit.UNRESOLVED)
 
 
 def _column_lines(profile: TableProfile) -> Iterator[str]:

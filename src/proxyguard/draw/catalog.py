@@ -33,6 +33,7 @@ from importlib.metadata import (
     packages_distributions,
 )
 from importlib.util import resolve_name
+from inspect import isclass, signature
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -40,6 +41,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from proxyguard.documents.registry import Origin
 from proxyguard.errors import MissingExtra, RegistryError, UntrustedCode
 from proxyguard.extras import need
+from proxyguard.printable import did_you_mean, found
 
 if TYPE_CHECKING:
     from proxyguard.draw.protocol import Called, Generator
@@ -467,9 +469,12 @@ def _find(name: str, ours: Mapping[str, str], group: str) -> str:
     if not paths and ours is GENERATORS and name in _MOVED:
         raise RegistryError(f"there is no generator {name!r}: {_moved_words(name)}")
     if not paths:
+        path = ":".join(name.rpartition(".")[::2])
+        by_path = f'; by its import path it is "{path}", with a colon' if "." in name else ""
         raise RegistryError(
-            f"there is no {group.split('.')[1][:-1]} {name!r}; ours are {sorted(ours)}, others are "
-            "named by import path, module:attribute"
+            f"there is no {group.split('.')[1][:-1]} {found(name)}"
+            f"{by_path}; ours are {', '.join(sorted(ours))}, others are named by import path, "
+            f"module:attribute{'' if by_path else did_you_mean(name, ours)}"
         )
     return paths.pop()
 
@@ -489,12 +494,33 @@ def _load(path: str, name: str) -> object:
     # Before the import, which runs the module's code already.
     _refuse_named(path)
     module, _, attribute = path.partition(":")
+    said = f"{name!r} cannot be loaded{'' if name == path else f' from {path}'}"
     try:
         loaded: object = import_module(module)
-        for word in attribute.split("."):
-            loaded = getattr(loaded, word)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise RegistryError(f"{name!r} cannot be loaded from {path}: {error}") from error
+    except ModuleNotFoundError as error:
+        if module.endswith(".py"):
+            words = f'; name the module without its ending: "{module[:-3]}:{attribute}"'
+        elif error.name and f"{module}.".startswith(f"{error.name}."):
+            words = (
+                f": there is no module {error.name}; if it is a file of yours, name its folder, "
+                "PYTHONPATH=FOLDER proxyguard ..., else install its package"
+            )
+        else:
+            words = f": it imports {error.name}, which is not installed here"
+        raise RegistryError(said + words) from error
+    except SyntaxError as error:
+        where = f"{Path(error.filename or module).name}, line {error.lineno}"
+        raise RegistryError(f"{said}: {where} is no Python") from error
+    except (ImportError, ValueError) as error:
+        raise RegistryError(f"{said}: {error}") from error
+    for word in attribute.split("."):
+        if not hasattr(loaded, word):
+            names = [known for known in dir(loaded) if not known.startswith("_")]
+            raise RegistryError(
+                f"{said}: {module} has no {word or 'name after the colon'}"
+                f"{did_you_mean(word, names)}"
+            )
+        loaded = getattr(loaded, word)
     return loaded
 
 
@@ -502,7 +528,10 @@ def load_callable(path: str, name: str | None = None) -> Called:
     """Return a class or a function that an import path names, to be called."""
     loaded = _load(path, name or path)
     if not callable(loaded):
-        raise RegistryError(f"{name or path!r} leads to {loaded!r}, which cannot be called")
+        raise RegistryError(
+            f"{name or path!r} leads to a value of type {type(loaded).__name__}, expected a class "
+            "or a function"
+        )
     return cast("Called", loaded)
 
 
@@ -548,10 +577,38 @@ def imports_of_text(text: str) -> tuple[str, ...]:
 
 def _make(path: str, name: str, options: Mapping[str, object]) -> Generator:
     kind = load_callable(path, name)
+    refusal = _refused_options(kind, name, options)
+    if refusal is not None:
+        raise RegistryError(refusal)
     try:
         # What it lacks of a generator, whoever asks it for that will say.
         return cast("Generator", kind(**options))
     except TypeError as error:
-        raise RegistryError(
-            f"{name!r} does not take the options {dict(options)}: {error}"
-        ) from None
+        raise RegistryError(f"{name!r} cannot be made with its options: {error}") from None
+
+
+def _refused_options(kind: Called, name: str, options: Mapping[str, object]) -> str | None:
+    """Return which options something does not take or needs besides, before it is called."""
+    try:
+        parameters = signature(kind).parameters.values()
+    except (ValueError, TypeError):  # of native code, which tells when it is called
+        return None
+    if not isclass(kind) and [p.name for p in parameters][:2] == ["source", "rng"]:
+        return (
+            f'{name!r} is a function of source and rng: write generator = "callable" and '
+            f'options = {{ function = "{name}" }}'
+        )
+    taken = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+        for option in options:
+            if option not in taken:
+                there = f"it has {', '.join(taken)}" if taken else "it takes none"
+                return f"{name!r} has no option {option}; {there}{did_you_mean(option, taken)}"
+    needed = [
+        p.name for p in parameters
+        if p.name in taken and p.default is p.empty and p.name not in options
+    ]  # fmt: skip
+    if needed:
+        written = ", ".join(f"{option} = ..." for option in needed)
+        return f"{name!r} needs options = {{ {written} }}"
+    return None

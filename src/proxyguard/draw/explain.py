@@ -34,7 +34,7 @@ def explain(error: BaseException) -> str:
         return in_words(_without_folders(str(error)))
     # Shorter than what is taken, which has room for the place and the advice after it.
     words = in_words(_without_folders(f"{type(error).__name__}: {_said_by(error)}"), WORDS // 2)
-    told = f"{words}{_where(error)}"
+    told = f"{words}{where(error)}"
     if isinstance(error, SystemExit):
         told = f"it called sys.exit: {told}; a generator returns a table or raises"
     refused = _refused_path(error)
@@ -56,7 +56,7 @@ def _said_by(error: BaseException) -> str:
         return f"(no words: its __str__ raised {type(again).__name__})"
 
 
-def _where(error: BaseException) -> str:
+def where(error: BaseException) -> str:
     """Say where an error arose, without a look at the source: the name may be that of a FIFO."""
     places = [(frame.f_code.co_filename, line) for frame, line in _frames(error)]
     if not places:

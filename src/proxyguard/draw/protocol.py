@@ -21,10 +21,11 @@ from proxyguard.errors import DrawError, TableError
 from proxyguard.exact.rounding import Array
 from proxyguard.models.features import Features
 from proxyguard.models.stored import Model
+from proxyguard.printable import did_you_mean, found
 from proxyguard.registry.fields import number
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.fingerprint import canonical_value
-from proxyguard.tables.columns import as_text
+from proxyguard.tables.columns import as_text, row_name
 from proxyguard.tables.files import read_file
 
 if TYPE_CHECKING:
@@ -296,6 +297,22 @@ class DrawsMany(Protocol):
         """
 
 
+@runtime_checkable
+class ChecksSource(Protocol):
+    """A generator of ours that can tell before it draws from which sources it cannot."""
+
+    def check_source(self, source: pd.DataFrame) -> None:
+        """Raise where draws from this source could not be made; nothing is fitted."""
+
+
+@runtime_checkable
+class ChecksMachine(Protocol):
+    """A generator of ours that may ask for a device."""
+
+    def check_machine(self) -> None:
+        """Raise where this machine has not the device."""
+
+
 class ClassModel(Protocol):
     """What predicts the probabilities of classes, ours or scikit-learn's."""
 
@@ -352,7 +369,7 @@ TINY = 1e-12
 """Probabilities are kept this far from 0 and 1 before a logit is taken."""
 
 
-def outcomes(values: OutcomeValues, outcome: Outcome, where: str) -> Array:
+def outcomes(values: OutcomeValues, outcome: Outcome, where: str, *, secret: bool = False) -> Array:
     """Return outcomes as numbers: 0 or 1, the number of a class, or the value itself.
 
     Parameters
@@ -363,15 +380,17 @@ def outcomes(values: OutcomeValues, outcome: Outcome, where: str) -> Array:
         How it is declared: which label is positive, which classes there are, or which range.
     where
         The table, as an error names it.
+    secret
+        Whether it is the target's, of which no error repeats a value.
 
     Raises
     ------
     TableError
-        If a value is missing or is not as declared; it names the first such row.
+        If a value is missing or is not as declared; it names the first such row, from 1.
     """
     places, texts = _distinct(values)
     if outcome.kind == "binary":
-        numbers = _binary(texts, outcome, where)
+        numbers = _binary(texts, outcome, where, secret)
     elif outcome.kind == "multiclass":
         numbers = _classes(texts, outcome)
     else:
@@ -380,9 +399,14 @@ def outcomes(values: OutcomeValues, outcome: Outcome, where: str) -> Array:
     wrong = np.flatnonzero(np.isnan(coded))
     if wrong.size:
         row = int(wrong[0])
+        text = texts[places[row]]
+        # The row and never the value: whoever reads the message may not be one who may read it.
+        what = "is missing" if text == "" else f"is not as declared, {_declared(outcome)}"
+        shown = "" if secret or text == "" else f"; found {found(text)}"
+        more = f" (and {wrong.size - 1:,} more)" if wrong.size > 1 else ""
+        remedy = "give it one, or take the row out" if text == "" else "mend it, or the declaration"
         raise TableError(
-            f"{where}, row {row}: {outcome.column!r} is {texts[places[row]]!r}, declared "
-            f"{_declared(outcome)}"
+            f"{where}, {row_name(values, row)}{more}: {outcome.column!r} {what}{shown}; {remedy}"
         )
     return coded
 
@@ -395,14 +419,17 @@ def _distinct(values: OutcomeValues) -> tuple[NDArray[np.intp], list[str]]:
     return np.asarray(codes), [canonical_value(as_text(value)) for value in distinct]
 
 
-def _binary(texts: Sequence[str], outcome: Outcome, where: str) -> Array:
+def _binary(texts: Sequence[str], outcome: Outcome, where: str, secret: bool) -> Array:
     positive = canonical_value(as_text(outcome.positive))
     # A missing outcome is no third label: `outcomes` says in which row it is.
     labels = sorted(set(texts) - {""})
     if len(labels) > 2 or (len(labels) == 2 and positive not in labels):
+        written = as_text(outcome.positive)
+        shown = "" if secret else f": {', '.join(map(found, labels[:5]))}"
         raise TableError(
-            f"{where}: {outcome.column!r} is declared with positive = {outcome.positive!r}, so it "
-            f"has that value and one other; found {labels[:5]}"
+            f"{where}: {outcome.column!r} is declared with {_declared(outcome)}, so it has that "
+            f"value and one other; found {len(labels)} values{shown}"
+            + ("" if secret or positive in labels else did_you_mean(written, labels))
         )
     return np.array([np.nan if text == "" else float(text == positive) for text in texts])
 
@@ -426,10 +453,10 @@ def _inside(texts: Sequence[str], outcome: Outcome) -> Array:
 
 def _declared(outcome: Outcome) -> str:
     if outcome.kind == "binary":
-        return f"positive = {outcome.positive!r}"
+        return f"positive = {found(outcome.positive)}"
     if outcome.kind == "multiclass":
-        return f"classes {list(outcome.classes or ())}"
-    return f"range {list(outcome.range or ())}"
+        return f"one of the classes {', '.join(map(found, outcome.classes or ()))}"
+    return f"a number in the range {' to '.join(outcome.range or ())}"
 
 
 def negative_label(values: OutcomeValues, outcome: Outcome) -> str | None:

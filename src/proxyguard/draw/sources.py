@@ -81,6 +81,15 @@ class Described:
     @classmethod
     def by(cls, generator: str, made: Generator, survey: Survey | None = None) -> Described:
         """Ask a generator that was made here."""
+        lacking = [
+            name for name in ("describe", "prepare", "draw")
+            if not callable(getattr(made, name, None))
+        ]  # fmt: skip
+        if lacking:
+            raise RegistryError(
+                f"{generator} has no {' and no '.join(lacking)}; a generator is a class with "
+                "describe(self), prepare(self, source, rng) and draw(self, seed)"
+            )
         settings = made.describe()
         if not isinstance(settings, Mapping):
             raise RegistryError(

@@ -119,7 +119,10 @@ def load_arrays(path: Path) -> dict[str, AnyArray]:
     except FileNotFoundError:
         raise LossMismatch(f"there are no losses at {path}") from None
     except (OSError, ValueError, EOFError) as error:
-        raise LossMismatch(f"{path.name} holds no arrays without objects: {error}") from error
+        raise LossMismatch(
+            f"{path.name} holds no plain arrays; write it with numpy.savez(path, losses=..., "
+            "releases=..., requirements=...)"
+        ) from error
 
 
 def with_axes(values: AnyArray, n_requirements: int, where: str = "losses") -> AnyArray:

@@ -21,10 +21,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.draw.catalog import load_callable
-from proxyguard.errors import LossMismatch, RegistryError, TableError
+from proxyguard.draw.explain import where
+from proxyguard.errors import LossError, LossMismatch, RegistryError, TableError
 from proxyguard.exact.rounding import Array
 from proxyguard.losses.given import NamedLosses, from_frame, load_arrays, loss_file
 from proxyguard.losses.query import BoundedQuery, CodedRecords
+from proxyguard.printable import did_you_mean, found
 from proxyguard.registry.design import Design, Iid
 from proxyguard.registry.exposure import (
     THRESHOLDS,
@@ -596,8 +598,9 @@ def _loss(part: RequirementPart, outcome: Outcome, choose: Choose | None) -> Los
     kind, makers = _known_losses(part, outcome, choose)
     if name not in makers:
         raise RegistryError(
-            f"{part.name}: there is no loss {part.loss!r} for {kind}; there are {sorted(makers)}, "
-            "or your own by import path, module:function"
+            f"{part.name}: there is no loss {found(name)} for {kind}; there are "
+            f"{', '.join(sorted(makers))}, or your own by import path, module:function"
+            f"{did_you_mean(name, makers)}"
         )
     return makers[name]
 
@@ -662,11 +665,19 @@ def _custom(part: RequirementPart) -> LossMaker:
     def values(outcome: ArrayLike, predicted: ArrayLike) -> Array:
         # Loaded where losses are computed: verifying a stranger's folder must not run its code.
         function = load_callable(str(part.loss))
-        losses = np.asarray(function(outcome, predicted), dtype=np.float64)
+        try:
+            returned = function(outcome, predicted)
+        except Exception as error:  # the code of others may break in any way
+            # Without its words, which may repeat an outcome.
+            raise LossError(
+                f"{part.name}: {part.loss} raised {type(error).__name__}{where(error)}; mend the "
+                "loss, and try it on arrays of your own"
+            ) from error
+        losses = np.asarray(returned, dtype=np.float64)
         if losses.shape != (np.asarray(outcome).shape[0],):
             raise LossMismatch(
-                f"{part.name}: {part.loss} returned shape {losses.shape}, expected one value a "
-                "record"
+                f"{part.name}: {part.loss} returned shape {losses.shape}, expected "
+                f"{np.asarray(outcome).shape}, one value a record"
             )
         return losses
 
@@ -775,14 +786,21 @@ def check_bounds(given: GivenLosses, requirements: Sequence[RequirementPart]) ->
     """Refuse losses outside their declared bounds, before they are sealed."""
     names = [declared.name for declared in requirements]
     if list(given.requirements) != names:
-        raise TableError(f"the losses are about {list(given.requirements)}, declared are {names}")
+        raise TableError(
+            f"the losses are about {', '.join(map(found, given.requirements))}, declared are "
+            f"{', '.join(map(found, names))}; call them alike, in one order"
+        )
     for j, declared in enumerate(requirements):
         low, high = given_bounds(declared)
         column = given.values[:, :, j]
         wrong = np.argwhere(~((column >= low) & (column <= high)))
         if wrong.size:
             r, i = (int(k) for k in wrong[0])
+            # Where it is and never what: a loss may tell the outcome.
+            odd = "no number" if np.isnan(column[r, i]) else "a value outside its bounds"
             raise TableError(
-                f"{declared.name}: release {given.releases[r]}, record {i} has {column[r, i]}, "
-                f"declared bounds [{low:g}, {high:g}]"
+                f"{declared.name}: release {given.releases[r]}, record {i} (from 0) has {odd}, "
+                f"declared are low = {low:g} and high = {high:g}"
+                + (f", and so have {len(wrong) - 1:,} others" if len(wrong) > 1 else "")
+                + "; mend the loss, or the bounds"
             )

@@ -367,10 +367,16 @@ def as_array(values: object) -> AnyArray:
             "losses in a DataFrame have names, which an array would lose: give it to certify as it "
             "is, or an array of releases x records x requirements"
         )
+    if isinstance(values, str | PathLike):
+        raise LossMismatch(
+            "losses are an array and no path: read the file first, such as with numpy.load"
+        )
     try:
         return np.asarray(values)
     except ValueError as error:
-        raise LossMismatch(f"losses are no rectangular array: {error}") from None
+        raise LossMismatch(
+            "losses are no rectangular array: every release has one row of values a record"
+        ) from error
 
 
 def _numbers(values: object, name: str) -> Array:

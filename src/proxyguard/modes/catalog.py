@@ -24,6 +24,7 @@ from proxyguard.modes.releases import Releases
 from proxyguard.modes.sequential import Sequential
 from proxyguard.modes.smooth import Smooth
 from proxyguard.modes.stream import Stream
+from proxyguard.printable import did_you_mean
 from proxyguard.registry.numbers import Level
 from proxyguard.registry.test import Bound, ComponentTest, Family, Score
 
@@ -154,8 +155,9 @@ def claim_of(choices: Mapping[str, object]) -> Claim:
     unknown = set(given) - set(known)
     if unknown:
         raise RegistryError(
-            f"unknown choices {sorted(unknown)}; the registered choices are "
-            f"{sorted({'mode', *known})}"
+            f"unknown choices: {', '.join(sorted(unknown))}; there are "
+            f"{', '.join(sorted({'mode', *known}))}"
+            + "".join(did_you_mean(name, known) for name in sorted(unknown))
         )
     own = {item.name for item in fields(kind)}
     unused = []

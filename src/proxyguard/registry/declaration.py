@@ -14,6 +14,8 @@ from functools import cached_property
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from proxyguard.errors import RegistryError
+from proxyguard.printable import found
+from proxyguard.registry.explain import explain, explain_toml
 from proxyguard.registry.exposure import (
     GUESSING,
     EpsilonPart,
@@ -95,7 +97,9 @@ class Member(DeclarationPart):
         elif self.target.reserve is not None and self.development.table is not None:
             raise ValueError("rows of the table that are not reserved are the development part")
         elif losses and self.procedure is None and self._generators != {"predictions"}:
-            raise ValueError("a loss needs a [procedure] that makes predictions")
+            raise ValueError(
+                'a loss needs a [procedure] that makes predictions, such as library = ["logistic"]'
+            )
         elif losses and self.target.outcome is None:
             raise ValueError("a loss needs target.outcome, what is predicted")
         for r in self.requirement:
@@ -166,6 +170,11 @@ class Member(DeclarationPart):
         """The columns that are excluded, wherever that is said."""
         parts = self.columns.items()
         return (*self.target.exclude, *(name for name, part in parts if part.exclude))
+
+    def features(self, columns: Iterable[str]) -> list[str]:
+        """Return the columns that predict: all but the outcome, the design's and excluded ones."""
+        other = {self.target.outcome, *self.target.design_columns, *self.excluded}
+        return [name for name in columns if name not in other]
 
     def attacked(self, columns: Iterable[str]) -> list[str]:
         """Return the columns that attacks read: all but excluded ones, clusters and weights.
@@ -359,7 +368,8 @@ class Member(DeclarationPart):
         if needs and not self.development.chooses:
             raise ValueError(
                 "development.validation is missing: the procedure chooses on it, or a limit is a "
-                "rule over it"
+                'rule over it; write validation = { fraction = "0.25", seed = 1 } under '
+                "[development]"
             )
         if self.target.predicted is None or self.target.predicted.kind == "binary":
             return
@@ -628,13 +638,22 @@ def read_declaration(text: str) -> Declaration:
     """Read `audit.toml`; an error names every key, what was expected and what was found."""
     try:
         declared = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RegistryError(explain_toml(error, text)) from None
     except (ValueError, RecursionError) as error:  # numbers of a thousand digits, deep tables
         raise RegistryError(f"the declaration is no TOML: {error}") from error
-    return as_declaration(declared)
+    return as_declaration(declared, text)
 
 
-def as_declaration(declared: Mapping[str, object]) -> Declaration:
+def as_declaration(declared: Mapping[str, object], text: str = "") -> Declaration:
     """Read a declaration from plain values, such as those a registry was sealed with.
+
+    Parameters
+    ----------
+    declared
+        The values.
+    text
+        The text that they were read from, so that errors can say in which line they are.
 
     Raises
     ------
@@ -643,13 +662,18 @@ def as_declaration(declared: Mapping[str, object]) -> Declaration:
     """
     # Of another format every other key may mean something else: no word about those.
     if declared.get("format") != FORMAT:
+        given = declared.get("format")
+        later = isinstance(given, int) and given > FORMAT
         raise RegistryError(
-            f"format: this version reads format = {FORMAT}, found {declared.get('format')!r}"
-        )
+            f"format: this version reads format = {FORMAT}, found "
+            f"{'none' if given is None else found(given)}; "
+            + ("a newer version of proxyguard reads that" if later
+               else f"write format = {FORMAT} as the first line")
+        )  # fmt: skip
     try:
         return Declaration.model_validate(declared)
     except ValidationError as error:
-        raise RegistryError(_explain(error)) from None
+        raise RegistryError(explain(error, Declaration, declared, text)) from None
 
 
 def declaration_schema() -> dict[str, JsonValue]:
@@ -659,30 +683,8 @@ def declaration_schema() -> dict[str, JsonValue]:
 
 def _different(kind: str, names: list[str]) -> None:
     if len(set(names)) < len(names):
-        raise ValueError(f"{kind} names must differ, got {names}")
+        twice = next(name for k, name in enumerate(names) if name in names[:k])
+        raise ValueError(f"{kind} names must differ, and two are {found(twice)}")
     alike = alike_names(names)
     if alike is not None:
         raise ValueError(f"{kind} names must differ to the eye too: {alike}")
-
-
-def _explain(error: ValidationError) -> str:
-    """Return one line a problem: the key, what was expected, what was found."""
-    problems = error.errors()
-    locations = {problem["loc"] for problem in problems}
-    lines = []
-    for problem in problems:
-        loc = problem["loc"]
-        if any(len(other) > len(loc) and other[: len(loc)] == loc for other in locations):
-            continue  # a list counts as too short when its items failed: say only why they did
-        key = ".".join(map(str, loc)) or "the declaration"
-        if problem["type"] == "extra_forbidden":
-            lines.append(f"{key}: unknown key; a key that is ignored would change the claim")
-        elif problem["type"] == "missing":
-            lines.append(f"{key}: missing")
-        elif problem["type"] == "value_error":
-            lines.append(f"{key}: {problem['msg'].removeprefix('Value error, ')}")
-        else:
-            given = problem["input"]
-            scalar = isinstance(given, str | int | float | bool)
-            lines.append(f"{key}: {problem['msg']}{f', found {given!r}' if scalar else ''}")
-    return "the declaration cannot be honoured:\n" + "\n".join(f"  {line}" for line in lines)

@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import combinations, pairwise
 from math import comb
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -48,14 +48,28 @@ def _decimal(text: str) -> str:
         exact(text)
     except RegistryError:
         raise ValueError(
-            f'expected a number written as text, such as "0.05", got {text!r}'
+            f'expected a number written as text, such as "0.05", got "{text}"{_meant(text)}'
         ) from None
     return text
 
 
+def _meant(text: str) -> str:
+    """Return what was probably meant by a percentage, or by a comma for the point."""
+    number, percent = text.strip().replace(",", "."), text.strip().endswith("%")
+    try:
+        meant = exact(number.removesuffix("%").strip()) / (100 if percent else 1)
+    except RegistryError:
+        return ""
+    return f'; write "{float(meant):g}"'
+
+
 def _share(text: str) -> str:
     if not 0 < Fraction(_decimal(text)) < 1:
-        raise ValueError(f'expected a number between 0 and 1, such as "0.05", got {text!r}')
+        share_of_100 = 2 <= Fraction(text) < 100
+        raise ValueError(
+            f'expected a number between 0 and 1, such as "0.05", got "{text}"'
+            + (f'; for {text} % write "{float(Fraction(text) / 100):g}"' if share_of_100 else "")
+        )
     try:
         share(text, "a level or share")
     except RegistryError as error:
@@ -105,6 +119,9 @@ class DescribedModel(BaseModel):
     audit that takes a tenth of a second of every start, and schemas are asked for once a release.
     """
 
+    example: ClassVar[str] = ""
+    """How a declaration writes it, where its required keys alone do not show that."""
+
     @classmethod
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -113,7 +130,7 @@ class DescribedModel(BaseModel):
         properties = handler.resolve_ref_schema(schema).get("properties", {})
         # From the class itself up: a field that is declared again is described by its own text.
         for kind in cls.__mro__:
-            for name, text in _described(kind) if issubclass(kind, DescribedModel) else ():
+            for name, text in described(kind) if issubclass(kind, DescribedModel) else ():
                 field = cls.model_fields.get(name)
                 if field is not None:
                     properties[field.alias or name].setdefault("description", text)
@@ -121,7 +138,7 @@ class DescribedModel(BaseModel):
 
 
 @cache  # one class is a part of many schemas, and its file is parsed to find it
-def _described(kind: type[DescribedModel]) -> list[tuple[str, str]]:
+def described(kind: type[DescribedModel]) -> list[tuple[str, str]]:
     """Return the fields that a class itself declares, each with the text that stands under it."""
     described = []
     (made,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body

@@ -198,7 +198,7 @@ def real_array(values: object, name: str) -> NDArray[np.float64]:
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise RegistryError(f"{name} are no rectangular array: {error}") from None
+        raise RegistryError(f"{name} are no rectangular array") from error
     if array.dtype.kind not in "fiub":
         raise RegistryError(f"{name} must be real numbers, got {array.dtype} values")
     return array.astype(np.float64)
@@ -258,6 +258,15 @@ def canonical_value(text: str) -> str:
 
 # How numpy, pandas and decimals write a value that is none.
 _MISSING = ("nan", "snan", "nat", "<na>")
+
+
+def is_written_number(text: str) -> bool:
+    """Return whether a text is a number as people write it, whatever they put for the point.
+
+    >>> is_written_number("-1,5"), is_written_number("age")
+    (True, False)
+    """
+    return _NUMBER.fullmatch(text.strip().replace(",", ".")) is not None
 
 
 def canonical_label(given: object) -> str:

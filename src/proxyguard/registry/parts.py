@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
+    ConfigDict,
     Field,
     JsonValue,
     StrictInt,
@@ -20,10 +21,12 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
+from pydantic.config import JsonDict
 
 from proxyguard.exact.multiplicity import Dependence
 from proxyguard.modes.catalog import DEFAULT, NO_MECHANISM, mode_class, mode_names
 from proxyguard.modes.claim import Claim, Mode
+from proxyguard.printable import did_you_mean, found
 from proxyguard.registry.budget import family_shares
 from proxyguard.registry.design import Design, clusters_of, tests_excess
 from proxyguard.registry.exposure import ExposureKind, ThresholdRule
@@ -313,8 +316,21 @@ class Seeds(DeclarationPart):
     """The first of consecutive seeds."""
 
 
+# Generators whose releases exist already: a declaration of one needs no seeds.
+GIVEN = ("files", "predictions", "losses")
+
+
+def _seeds_may_be_left_out(schema: JsonDict) -> None:
+    """Let an editor take a mechanism of files without seeds."""
+    needed = schema["required"]
+    assert isinstance(needed, list)  # of names
+    schema["required"] = [name for name in needed if name != "seeds"]
+
+
 class Drawn(DeclarationPart):
     """What pilots and mechanisms have in common: a generator and the seeds of its draws."""
+
+    model_config = ConfigDict(json_schema_extra=_seeds_may_be_left_out)
 
     name: Name
     """Its name."""
@@ -323,13 +339,23 @@ class Drawn(DeclarationPart):
     draws: DrawCount
     """How many releases are drawn."""
     seeds: Seeds | tuple[SeedNumber, ...]
-    """The seeds, one a draw."""
+    """The seeds, one a draw; of files, predictions and losses the numbers of the files, from 0."""
     prepare_seed: SeedNumber = 0
     """Seed of what is done once, before any draw."""
     options: dict[Name, JsonValue] = Field(default_factory=dict)
     """Options of the generator."""
     allow: tuple[Name, ...] = ()
     """What draws may read besides code: devices, interpreters, models."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _seeds_of_files(cls, given: object) -> object:
+        # What exists already is not drawn from seeds: they number the files, from the first.
+        if isinstance(given, dict) and given.get("generator") in GIVEN and "seeds" not in given:
+            options = given.get("options")
+            first = options.get("first", 0) if isinstance(options, dict) else 0
+            return {**given, "seeds": {"first": first}}
+        return given
 
     @model_validator(mode="after")
     def _whole_paths(self) -> Drawn:
@@ -346,9 +372,15 @@ class Drawn(DeclarationPart):
             raise ValueError("the seeds run past 2^32, which not every library takes")
         if isinstance(self.seeds, tuple):
             if len(self.seeds) != self.draws:
-                raise ValueError(f"{self.draws} draws need as many seeds, got {len(self.seeds)}")
+                raise ValueError(
+                    f"{self.draws} draws need as many seeds, got {len(self.seeds)}; for "
+                    "consecutive ones write seeds = { first = 100 }"
+                )
             if len(set(self.seeds)) != len(self.seeds):
-                raise ValueError("every draw needs a seed of its own; a seed is repeated")
+                twice = next(s for k, s in enumerate(self.seeds) if s in self.seeds[:k])
+                raise ValueError(
+                    f"every draw needs a seed of its own; a seed is repeated, {found(twice)}"
+                )
         return self
 
     @property
@@ -499,7 +531,10 @@ class PlanPart(DeclarationPart):
 
 def _known_mode(name: str) -> str:
     if name not in mode_names():
-        raise ValueError(f"mode is one of {mode_names()}, got {name!r}")
+        raise ValueError(
+            f'mode is one of {", ".join(mode_names())}, got "{name}"'
+            + did_you_mean(name, mode_names())
+        )
     return name
 
 
@@ -569,9 +604,9 @@ class ClaimPart(DeclarationPart):
         about_mechanism = self.level == "mechanism"
         if about_mechanism != (self.reliability_target is not None):
             raise ValueError(
-                "a claim about a mechanism needs reliability_target, and a claim about named "
-                f"releases has none; level is {self.level!r}, reliability_target "
-                f"{self.reliability_target!r}"
+                "a claim about a mechanism needs reliability_target, such as "
+                'reliability_target = "0.9", and a claim about named releases has none; level is '
+                f'"{self.level}"'
             )
         return self
 
@@ -590,8 +625,8 @@ class ClaimPart(DeclarationPart):
             self.sequential and self.threshold is None
         ):
             raise ValueError(
-                "a sequential audit registers its looks and the threshold of its score, and "
-                "nothing else has looks"
+                'a sequential audit, mode = "sequential", registers its looks and the threshold '
+                "of its score, and nothing else has looks"
             )
         if not self.sequential and (self.levels is not None or self.futility is not None):
             raise ValueError("levels and futility belong to a sequential audit")

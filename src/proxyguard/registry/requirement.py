@@ -561,7 +561,11 @@ def as_requirements(requirements: object) -> tuple[Requirement, ...]:
         isinstance(requirement, Requirement) for requirement in requirements
     ):
         return tuple(replace(requirement, indicator=False) for requirement in requirements)
-    raise RegistryError(f"requirements are a list of Requirement, got {requirements!r}")
+    what = "one; write [requirement]" if isinstance(requirements, Requirement) else "others"
+    raise RegistryError(
+        "requirements are a list of Requirement(name=..., low=..., high=..., limit=...), got "
+        f"{what}"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, StrictStr, model_validator
 
+from proxyguard.printable import found
 from proxyguard.registry.design import (
     Clustered,
     Design,
@@ -39,6 +40,8 @@ class Reserve(DeclarationPart):
     ``rows`` is left out for a stratified design, whose sizes say how many, and for a
     clustered one, of which whole ``clusters`` are set aside.
     """
+
+    example: ClassVar[str] = "{ rows = 1000, seed = 1 }"
 
     rows: Positive | None = None
     """How many records."""
@@ -73,6 +76,10 @@ class ClusteredDesign(DeclarationPart):
 class StratifiedDesign(DeclarationPart):
     """Fixed stratum sizes with registered weights (Proposition 11)."""
 
+    example: ClassVar[str] = (
+        '{ by = "sex", sizes = { f = 500, m = 400 }, weights = { f = "0.5", m = "0.5" } }'
+    )
+
     by: Name
     """The column that holds the strata."""
     sizes: dict[Name, Positive]
@@ -85,9 +92,13 @@ class StratifiedDesign(DeclarationPart):
     @model_validator(mode="after")
     def _agree(self) -> StratifiedDesign:
         if set(self.sizes) != set(self.weights):
-            raise ValueError("sizes and weights must name the same strata")
-        if sum(Fraction(w) for w in self.weights.values()) != 1:
-            raise ValueError("weights must sum to exactly 1")
+            raise ValueError(
+                f"sizes and weights must name the same strata: sizes have {', '.join(self.sizes)}, "
+                f"weights {', '.join(self.weights)}"
+            )
+        total = sum(Fraction(w) for w in self.weights.values())
+        if total != 1:
+            raise ValueError(f"weights must sum to exactly 1, and sum to {float(total):g}")
         return self
 
 
@@ -257,11 +268,23 @@ class Target(DeclarationPart):
         named = [name for name, parts in given.items() if any(p is not None for p in parts)]
         whole = [name for name, parts in given.items() if all(p is not None for p in parts)]
         if len(named) != 1 or named != whole:
+            lone = self._lone() if len(named) == 1 else ""
             raise ValueError(
                 f"name one source of target records ({', or '.join(given)}), got "
-                f"{' and '.join(named) or 'none'}"
+                f"{lone or ' and '.join(named) or 'none'}"
             )
         return self
+
+    def _lone(self) -> str:
+        """Return the half that is given of a source of two, and how to write the other."""
+        wants = {"table": "reserve", "reserve": "table", "population": "draw", "draw": "population"}
+        lone = next(key for key, other in wants.items()
+                    if getattr(self, key) is not None and getattr(self, other) is None)  # fmt: skip
+        written = {
+            "table": '"patients.csv"', "population": '"registry.csv"', "reserve": Reserve.example,
+            "draw": "{ size = 1000, replace = true, seed = 1 }",
+        }[wants[lone]]  # fmt: skip
+        return f"{lone} alone; write {wants[lone]} = {written} beside it"
 
     @model_validator(mode="after")
     def _reserved_rows(self) -> Target:
@@ -285,7 +308,10 @@ class Target(DeclarationPart):
             if self.reserve.rows not in (None, sum(self.design.sizes.values())):
                 raise ValueError("reserve.rows differs from the sum of the stratum sizes")
         elif self.reserve.rows is None:
-            raise ValueError("reserve needs rows, how many records are set aside")
+            raise ValueError(
+                "reserve needs rows, how many records are set aside, such as reserve = "
+                f"{Reserve.example}"
+            )
         return self
 
     @model_validator(mode="after")
@@ -327,12 +353,18 @@ class Target(DeclarationPart):
     def _one_outcome(self) -> Target:
         kinds = [k for k in ("positive", "classes", "range") if getattr(self, k) is not None]
         if (self.outcome is None and kinds) or (self.outcome is not None and len(kinds) != 1):
+            given = "missing" if self.outcome is None else found(self.outcome)
             raise ValueError(
-                "an outcome has one of positive, classes or range, and nothing else does; "
-                f"outcome is {self.outcome!r}, found {kinds or 'none of them'}"
+                "an outcome has one of positive, classes or range, and nothing else does; outcome "
+                f"is {given}, and there is {' and '.join(kinds) or 'none of them'}. Write "
+                'positive = "yes" for two labels, classes = ["a", "b", "c"] for several, '
+                'range = ["0", "100"] for a number'
             )
         if self.range is not None and not Fraction(self.range[0]) < Fraction(self.range[1]):
-            raise ValueError(f"range must increase, got {list(self.range)}")
+            raise ValueError(
+                f'range must increase, the smaller end first; got "{self.range[0]}" and '
+                f'"{self.range[1]}"'
+            )
         if self.range is not None:
             check_range(f"the range of {self.outcome!r}", *(number(end) for end in self.range))
         return self

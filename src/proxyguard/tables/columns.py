@@ -169,6 +169,16 @@ def notation_of(part: ColumnPart) -> Notation | None:
     return Notation(thousands=part.thousands or "", decimal=part.decimal or ".")
 
 
+def row_name(values: object, place: int) -> str:
+    """Return what a message calls a row: its number from 1, as far as its table knows it.
+
+    The row and never the value: whoever reads the message may not be one who may read that.
+    """
+    label = getattr(values, "index", range(place + 1))
+    known = label[place] if not callable(label) else place
+    return f"row {int(known) + 1 if isinstance(known, int | np.integer) else known}"
+
+
 def doubles_in(frame: pd.DataFrame) -> dict[str, NDArray[np.float64]]:
     """Return the columns that are doubles already, all taken out of the frame at once.
 
@@ -272,7 +282,7 @@ def _doubles(values: Series) -> pd.Series[float]:
     for k in np.flatnonzero(np.isinf(doubles.to_numpy())):
         number = values.iloc[k]
         if not isinstance(number, str) and _is_too_large(number):
-            raise _too_large(str(values.name), number)
+            raise _too_large(values, int(k))
     return doubles
 
 
@@ -316,14 +326,13 @@ def held(values: Series) -> Series:
         objects = values.astype(object).where(values.notna(), None)
     except InvalidOperation:  # a signalling NaN, of which nobody may ask whether it is missing
         raise TableError(
-            f"column {str(values.name)!r} holds a signalling NaN, Decimal('sNaN'); a missing "
-            "value is None or NaN"
+            f"column {str(values.name)!r} holds a signalling NaN; a missing value is None or NaN"
         ) from None
-    for item in objects:
+    for k, item in enumerate(objects):
         if item is not None and not isinstance(item, (*PLAIN, date, time)):
-            raise _not_held(str(values.name), item)
+            raise _not_held(values, k, item)
         if isinstance(item, int | Decimal | np.floating) and _is_too_large(item):
-            raise _too_large(str(values.name), item)
+            raise _too_large(values, k)
     return objects.map(lambda item: as_text(item) if isinstance(item, date | time) else item)
 
 
@@ -335,26 +344,23 @@ def _is_too_large(number: float | Decimal | np.longdouble) -> bool:
         return True
 
 
-def _too_large(name: str, number: object) -> TableError:
-    # Thousands of digits are not written: Python refuses to, and nobody reads them.
-    bits = number.bit_length() if isinstance(number, int) else None
-    shown = str(number)[:80] if bits is None else f"a whole number of {bits:,} bits"
+def _too_large(values: Series, place: int) -> TableError:
     return TableError(
-        f"column {name!r} holds {shown}, which no double holds; store it as text, or in another "
-        "unit"
+        f"column {str(values.name)!r} holds a number that no double holds, in "
+        f"{row_name(values, place)}; store it as text, or in another unit"
     )
 
 
-def _not_held(name: str, item: object) -> TableError:
+def _not_held(values: Series, place: int, item: object) -> TableError:
     kind = type(item).__name__
     if isinstance(item, complex | np.complexfloating):
         kind = "complex"
     elif isinstance(item, timedelta):
         kind = "Timedelta"
     return TableError(
-        f"column {name!r} holds {kind} values, such as {str(item)[:80]!r}; a column may hold "
-        "numbers, text, truth values, dates and times, and missing values: convert it to "
-        f"{CONVERT.get(kind, 'numbers or text')}"
+        f"column {str(values.name)!r} holds {kind} values, in {row_name(values, place)} first; a "
+        "column may hold numbers, text, truth values, dates and times, and missing values: "
+        f"convert it to {CONVERT.get(kind, 'numbers or text')}"
     )
 
 

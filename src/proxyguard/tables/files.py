@@ -95,7 +95,8 @@ class RawTable:
         else:
             self._read_lines(_text_of(content, path))
         if len(set(self._header)) < len(self._header):
-            raise TableError(f"{path.name} has two columns of one name: {_some(self._header)}")
+            twice = next(n for k, n in enumerate(self._header) if n in self._header[:k])
+            raise TableError(f"{path.name} has two columns of one name: {twice!r}; rename one")
 
     def _read_lines(self, content: bytes) -> None:
         # Counted before they are made: each line is an object, and few bytes hold very many.
@@ -109,7 +110,9 @@ class RawTable:
         if self._reading.header:
             start = next((k for k, line in enumerate(lines) if line.strip()), None)
             if start is None:
-                raise TableError(f"{self._path.name} is empty")
+                raise TableError(
+                    f"{self._path.name} is empty; a table has a line with the names of its columns"
+                )
             fields = _fields(lines[start], self._reading, f"{self._path.name}, line {start + 1}")
             self._header = [name.strip() for name in fields]
             above = start + 1
@@ -136,7 +139,8 @@ class RawTable:
         if count != len(self._header):
             raise TableError(
                 f"{self._path.name}, line {number} has {count} values, and there are "
-                f"{len(self._header)} columns"
+                f"{len(self._header)} columns; mend the line, and quote a value that has the "
+                "separator in it"
             )
 
     @property
@@ -173,7 +177,8 @@ class RawTable:
         """Return these rows: text as it stands in the file, or the types of a Parquet file."""
         if self._arrow is not None:
             return to_frame(self._arrow.take(pa.array(positions)), self._path.name)
-        return _parse([self._lines[i] for i in positions], self._reading, self._header)
+        lines = [self._lines[i] for i in positions]
+        return _parse(lines, self._reading, self._header, rows=positions)
 
 
 def read_file(path: Path) -> bytes:
@@ -191,7 +196,9 @@ def read_file(path: Path) -> bytes:
         raise TableError(f"there is no table at {path}") from None
     except OSError as error:
         raise TableError(f"{path.name} could not be read: {error.strerror or error}") from error
-    except ValueError as error:  # a name that no file can have, with a null byte in it
+    except ValueError as error:  # a folder, a device, or a name that no file can have
+        if path.is_dir():
+            raise TableError(f"{path.name} is a folder, expected a table; name a file") from None
         raise TableError(f"{path.name!r} is no name of a file: {error}") from error
 
 
@@ -206,6 +213,12 @@ def _text_of(content: bytes, path: Path) -> bytes:
             )
     except (OSError, EOFError, zlib.error) as error:
         raise TableError(f"{path.name} could not be read: {error}") from error
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise _not_utf8(f"{path.name}, line 1")
+    if b"\0" in content[:BLOCK]:
+        raise TableError(
+            f"{path.name} is no text table; save it as CSV or as Parquet, and name that file"
+        )
     return content.removeprefix(codecs.BOM_UTF8)
 
 
@@ -263,7 +276,9 @@ def _arrow(content: bytes, name: str) -> pa.Table:
     except MemoryError:
         raise  # which says nothing about the table
     except (OSError, pa.ArrowException) as error:
-        raise TableError(f"{name} is no whole Parquet file: {error}") from error
+        raise TableError(
+            f"{name} is no whole Parquet file; write it again, or name it .csv if it is text"
+        ) from error
 
 
 def _ipc(content: bytes, name: str) -> pa.Table:
@@ -312,18 +327,31 @@ def _fields(line: bytes, reading: TableReading, where: str) -> list[str]:
     try:
         text = line.decode("utf-8")
         (fields,) = csv.reader([text], delimiter=reading.separator, skipinitialspace=True)
-    except UnicodeDecodeError as error:
-        raise TableError(f"{where} is no UTF-8 text: {error}") from error
-    except csv.Error as error:
-        raise TableError(
-            f"{where} is no line of values: {error}; write the table as Parquet"
-        ) from error
+    except UnicodeDecodeError:
+        raise _not_utf8(where) from None
+    except csv.Error:  # its words may repeat the line
+        raise TableError(f"{where} is no line of values; write the table as Parquet") from None
     return fields
 
 
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _not_utf8(where: str) -> TableError:
+    return TableError(
+        f"{where} is no UTF-8 text; save the table as UTF-8 (in a spreadsheet: CSV UTF-8)"
+    )
+
+
 def _parse(
-    lines: Sequence[bytes], reading: TableReading, header: list[str], only: str | None = None
-) -> pd.DataFrame:
+    lines: Sequence[bytes], reading: TableReading, header: list[str], only: str | None = None,
+    rows: Positions | None = None,
+) -> pd.DataFrame:  # fmt: skip
     """Return lines as a frame of text, values as they are written, without outer blanks."""
     import pandas as pd
 
@@ -343,8 +371,11 @@ def _parse(
             skip_blank_lines=False,
             encoding="utf-8",
         )
-    except (ValueError, pd.errors.ParserError) as error:
-        raise TableError(f"the table has rows that are no rows of its columns: {error}") from error
+    except UnicodeDecodeError:
+        k = next(k for k, line in enumerate(lines) if not _is_utf8(line))
+        raise _not_utf8(f"the table, row {(k if rows is None else int(rows[k])) + 1}") from None
+    except (ValueError, pd.errors.ParserError):  # whose words may repeat a value
+        raise TableError("the table has rows that are no rows of its columns") from None
     before = b" " + reading.separator.encode()
     if any(before in line or line.endswith(b" ") for line in lines):
         for name in frame.columns:
@@ -409,7 +440,11 @@ def to_frame(table: pa.Table, name: str = "the table") -> pd.DataFrame:
         raise  # which says nothing about the table
     except (pa.ArrowException, ValueError, OverflowError, LookupError) as error:
         # Bytes that are no text, a year beyond 9999, a time zone that there is not.
-        raise TableError(f"{name} holds a value that cannot be read: {error}") from error
+        # Without its words, which may repeat the value.
+        raise TableError(
+            f"{name} holds a value that cannot be read: bytes that are no text, a year beyond "
+            "9999, or a time in a zone that there is not"
+        ) from error
     for column, kind in zip(frame.columns, frame.dtypes, strict=True):
         if kind.kind not in NUMBERS:
             frame[column] = as_texts(frame[column])

@@ -154,7 +154,8 @@ def declaration_in(path: Path) -> str:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RegistryError(f"{file} cannot be read: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise RegistryError(f"{file} cannot be read: {why}") from error
     if file.suffix != ".html":
         return text
     page = _Declared()
