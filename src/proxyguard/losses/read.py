@@ -367,10 +367,6 @@ def as_array(values: object) -> AnyArray:
             "losses in a DataFrame have names, which an array would lose: give it to certify as it "
             "is, or an array of releases x records x requirements"
         )
-    if isinstance(values, str | PathLike):
-        raise LossMismatch(
-            "losses are an array and no path: read the file first, such as with numpy.load"
-        )
     try:
         return np.asarray(values)
     except ValueError as error:
