@@ -473,6 +473,90 @@ def test_given_losses_may_have_weights(tmp_path: Path) -> None:
     np.testing.assert_allclose(derived["estimates"], by_hand, rtol=0, atol=1e-12)
 
 
+MISSING = RESERVE.replace(
+    'exclude = ["site", "colour"]',
+    'exclude = ["site", "colour"]\nmissing_outcomes = "worst"\nread = { missing = ["?"] }',
+)
+
+
+def table_with_gaps() -> pd.DataFrame:
+    frame = table()
+    frame.loc[np.random.default_rng(9).random(len(frame)) < 0.08, "label"] = "?"
+    return frame
+
+
+def test_missing_outcomes_count_at_either_bound(tmp_path: Path) -> None:
+    frame = table_with_gaps()
+    put(frame, tmp_path / "data" / "table.csv")
+    audit = certified(tmp_path, HEAD + MISSING + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+    losses, chunk = hand_losses(audit)
+    lost = (chunk.frame["label"] == "?").to_numpy()
+    assert 5 < lost.sum() < 40
+    losses[:, lost] = np.nan
+    found = evidence_of(audit, "bootstrap")
+    for j, (low, high) in enumerate(((-1.0, 1.0), (0.0, 1.0))):
+        up, down = (np.nan_to_num(losses[:, :, j], nan=fill).mean(axis=1) for fill in (high, low))
+        estimates = [row[j] for row in found["derived"]["estimates"]]
+        np.testing.assert_allclose(estimates, up, rtol=0, atol=1e-12)
+        column = found["columns"][j]
+        np.testing.assert_allclose(
+            low + np.array(column["mean_low"]) * (high - low), down, rtol=0, atol=1e-12
+        )
+        assert column["missing"] == [int(lost.sum())] * 5
+    # Nobody learns from a row without an outcome.
+    training = pd.read_parquet(audit.folder / "development/0.training.parquet")
+    assert set(training["label"]) == {"yes", "no"}
+    member = audit.folder.registry(audit.journal()).declaration.members[0]
+    assert member.target.missing_outcomes == "worst"
+    report = (audit.folder.path / "report.md").read_text()
+    assert "Missing outcomes" in report
+    assert f"| bootstrap | Brier risk | {int(lost.sum())} | 250 |" in report
+    by_hand = pg.certify(
+        pg.LossArray(losses, chunk.records),
+        [
+            pg.Requirement(name="Brier transfer", low=-1, high=1, limit=0.10, missing="worst"),
+            pg.Requirement(name="Brier risk", low=0, high=1, limit=0.30, missing="worst"),
+        ],
+        seed=int(json.loads(audit.folder.read("evidence.json"))["seed"]), reliability_target="0.3",
+    )  # fmt: skip
+    assert_same_verdict(audit, by_hand.to_dict())
+
+
+def test_a_missing_outcome_is_refused_without_a_word_on_it(tmp_path: Path) -> None:
+    put(table_with_gaps(), tmp_path / "data" / "table.csv")
+    text = HEAD + MISSING.replace("worst", "refuse") + PROCEDURE + BRIER + BOOTSTRAP + CLAIM
+    with pytest.raises(TableError):
+        audit_of(tmp_path, text).seal()
+
+
+def test_missing_outcomes_and_rounding_are_not_covered_together(tmp_path: Path) -> None:
+    put(table_with_gaps(), tmp_path / "data" / "table.csv")
+    text = HEAD + MISSING + PROCEDURE + BRIER + BOOTSTRAP + CLAIM + "\n[disclosure]\ndigits = 3\n"
+    audit = audit_of(tmp_path, text)
+    audit.seal()
+    with pytest.raises(pg.UnsupportedDesign, match="filled by direction"):
+        audit.register()
+
+
+def test_given_losses_may_be_missing(tmp_path: Path) -> None:
+    losses, names = given_losses()
+    losses[:, 3:9] = np.nan
+    losses[1, 20, 0] = np.nan
+    (tmp_path / "data").mkdir()
+    np.savez(
+        tmp_path / "data" / "losses.npz",
+        losses=losses, releases=np.array(names),
+        requirements=np.array(["Brier transfer", "Brier risk"]),
+    )  # fmt: skip
+    target = GIVEN.replace("{file}", "losses.npz") + 'missing_outcomes = "worst"\n'
+    audit = certified(tmp_path, HEAD + target + BRIER + GIVEN_MECHANISM + CLAIM)
+    first, second = evidence_of(audit, "bootstrap")["columns"]
+    assert first["missing"] == [6, 7, 6, 6, 6]
+    assert second["missing"] == [6] * 5
+    up = np.nan_to_num(losses[:, :, 1], nan=1.0).mean(axis=1)
+    np.testing.assert_allclose(second["mean"], up, rtol=0, atol=1e-12)
+
+
 BOTH = (
     'design = {{ by = "site", sizes = {{ a = {a}, b = {b} }}, '
     'weights = {{ a = "0.4", b = "0.6" }}, '

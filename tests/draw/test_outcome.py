@@ -96,6 +96,30 @@ def test_a_class_that_was_not_declared_is_named_by_row(wrong: str | None) -> Non
         outcomes(["low", "high", wrong], CLASSES, "target")
 
 
+def test_a_number_outside_its_range_is_named_by_row_or_clipped_where_declared() -> None:
+    outcome = Outcome(column="y", range=("0", "10"))
+    with pytest.raises(TableError, match=r"target, row 2: 'y' is not as.*clip") as caught:
+        outcomes(["3", "12.5"], outcome, "target", secret=True)
+    assert "12.5" not in str(caught.value)
+    clipped = outcome.model_copy(update={"clip": True})
+    assert outcomes(["3", "12.5", "-1"], clipped, "target").tolist() == [3.0, 10.0, 0.0]
+    for text in ("", "much", "nan", "inf"):  # nothing that is no number has a nearer end
+        with pytest.raises(TableError, match="row 2"):
+            outcomes(["3", text], clipped, "target")
+
+
+def test_a_missing_outcome_is_nan_where_it_may_be() -> None:
+    outcome = Outcome(column="y", positive="yes", missing=("?",))
+    found = outcomes(["yes", "?", "no", ""], outcome, "target", secret=True)
+    np.testing.assert_array_equal(found, [1.0, np.nan, 0.0, np.nan])
+    with pytest.raises(TableError, match="row 4"):
+        outcomes(["yes", "?", "yes", ""], outcome, "the release")
+    # A label that was not declared is no missing one.
+    ring = Outcome(column="y", classes=("a", "b"), missing=("?",))
+    with pytest.raises(TableError, match="row 2"):
+        outcomes(["?", "c"], ring, "target", secret=True)
+
+
 def test_no_outcomes_are_an_empty_array() -> None:
     for outcome in (BINARY, CLASSES):
         assert outcomes([], outcome, "target").shape == (0,)

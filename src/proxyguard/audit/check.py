@@ -226,7 +226,9 @@ class _Checker:
             if target.losses is not None:
                 path = data.find(target.losses)
                 given = read_loss_file(path, target.design_column, member.loss_names)
-                check_bounds(given, member.requirement)
+                check_bounds(
+                    given, member.requirement, gaps=member.target.missing_outcomes == "worst"
+                )
                 check_given(member, given.requirements, given.releases)
                 _, records, means = given.values.shape
                 self.sizes[member.name] = TargetSizes(records=records, means=means)

@@ -229,6 +229,11 @@ def claim_reasons(
     """Return every reason why a claim is not covered; empty if it is."""
     claim, disclosure = declaration.claim, declaration.disclosure
     rounding = [] if disclosure is None else disclosure.objections(design)
+    if disclosure is not None and any(r.fills_missing for r in requirements):
+        rounding.append(
+            "disclosure rounds statistics of one set of losses, and missing outcomes are filled by "
+            'direction: leave disclosure out, or missing_outcomes = "worst"'
+        )
     rounding += _share_reasons(declaration)
     if claim.after_opening:
         plain = Claim.of({"mode": NO_MECHANISM, "beta": None, "test": claim.test})

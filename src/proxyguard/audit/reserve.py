@@ -32,7 +32,7 @@ from proxyguard.documents.ledger import (
     Registered,
     Sealed,
 )
-from proxyguard.draw.protocol import outcomes
+from proxyguard.draw.protocol import lost_texts, outcomes
 from proxyguard.errors import TableError, TargetReused
 from proxyguard.printable import did_you_mean, found, nearest
 from proxyguard.registry.declaration import Declaration, Member
@@ -88,7 +88,7 @@ def divide(member: Member, data: DataFolders) -> Division:
         check_columns(member, raw.columns)
         if member.development.blocks is None:
             chosen = reserve_rows(raw, target)
-            rest = np.setdiff1d(np.arange(len(raw)), chosen)
+            rest = _known(raw, target, np.setdiff1d(np.arange(len(raw)), chosen))
         else:
             training, validation, chosen = block_rows(raw, member)
             rest = np.concatenate([training, validation])
@@ -103,9 +103,22 @@ def divide(member: Member, data: DataFolders) -> Division:
         raise TableError(
             f"the target lacks the columns {sorted(missing)} of {member.development.table!r}"
         )
-    development = source.take(np.arange(len(source)))
+    development = source.take(_known(source, target, np.arange(len(source))))
     # Columns that development lacks are dropped: nothing that is learned there could use them.
     return Division(raw.take(everything)[source.columns], everything, development)
+
+
+def _known(raw: RawTable, target: Target, rows: Positions) -> Positions:
+    """Return the rows of development with an outcome, where one may be missing.
+
+    Nobody learns from a row without an outcome, and development may be any rows.
+    """
+    outcome = target.predicted
+    if outcome is None or outcome.missing is None:
+        return rows
+    texts, lost = raw.column(outcome.column), lost_texts(outcome)
+    known = [canonical_value(texts[row]) not in lost for row in rows.tolist()]
+    return np.asarray(rows[np.array(known, dtype=bool)])
 
 
 def check_columns(member: Member, columns: list[str]) -> None:

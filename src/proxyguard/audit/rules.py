@@ -216,7 +216,7 @@ def measures_of(member: Member, resolved: Sequence[ResolvedRequirement]) -> list
                 bounded = BoundedQuery.of(query, coding)
                 measures += measure_query(declared, bounded, limit=limit, slack=slack)
         elif member.target.losses is not None:
-            measures.append(_given(declared, limit, slack))
+            measures.append(_given(declared, limit, slack, member.target.missing_outcomes))
         else:
             assert member.target.predicted is not None  # checked in the declaration
             measures.append(
@@ -251,11 +251,11 @@ def required_of(registry: Registry) -> tuple[str, ...]:
     )
 
 
-def _given(part: RequirementPart, limit: str, slack: str | None) -> Measure:
+def _given(part: RequirementPart, limit: str, slack: str | None, missing: str) -> Measure:
     """Return the requirement of a loss that was computed elsewhere, with declared bounds."""
     low, high = given_bounds(part)
     requirement = requirement_of(
-        part, low, high, limit=limit, slack=slack, two_valued=part.two_valued,
+        part, low, high, limit=limit, slack=slack, two_valued=part.two_valued, missing=missing,
         quantity=LossWords(
             words=f"mean of {part.loss or part.name!r}, a loss that was computed elsewhere,",
             unit=between(low, high), whose="a release",

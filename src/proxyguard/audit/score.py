@@ -589,7 +589,8 @@ class Scorer:
             )
         if outcome.kind == "binary":
             assert chunk.y is not None  # a binary outcome was read
-            seen.add(chunk.y, predicted.values)
+            known = np.isfinite(chunk.y)
+            seen.add(chunk.y[known], predicted.values[known])
         return predicted
 
 
@@ -673,20 +674,21 @@ def _fill(
     """Put the losses of all records in place; return how many had no usable prediction.
 
     Without a prediction the loss is its upper bound, a function of the record like any
-    other, and on the safe side.
+    other, and on the safe side. Without an outcome it is missing.
     """
-    usable = _finite(release.values)
+    predicted = _finite(release.values)
     if source is not None and measure.requirement.form is Form.RELATIVE:
-        usable &= _finite(source.values)
+        predicted &= _finite(source.values)
+    usable = predicted & _finite(y)
     if usable.all():
         out[:] = measure.of_predictions(y, release, source)
         return 0
-    out[:] = measure.requirement.high
+    out[:] = np.where(predicted, np.nan, measure.requirement.high)
     if usable.any():
         kept = replace(release, values=release.values[usable])
         paired = None if source is None else replace(source, values=source.values[usable])
         out[usable] = measure.of_predictions(y[usable], kept, paired)
-    return int((~usable).sum())
+    return int((~predicted).sum())
 
 
 def _finite(values: Array) -> NDArray[np.bool_]:

@@ -41,7 +41,7 @@ from proxyguard.audit.rules import planned_records
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.ledger import DevelopmentRole, Overlap, Sealed, SealedMember
 from proxyguard.draw.catalog import FILL_MISSING, TAKE_INFINITE
-from proxyguard.draw.protocol import negative_label, outcomes
+from proxyguard.draw.protocol import lost_texts, negative_label, outcomes
 from proxyguard.errors import LossMismatch, RegistryError, StageError, TableError, UnreadValue
 from proxyguard.losses.measure import check_bounds, group_name, read_loss_file
 from proxyguard.losses.query import CodedRecords, codings
@@ -405,7 +405,7 @@ def _seal_losses(
     """Seal an array of losses that was computed elsewhere, within their declared bounds."""
     target = member.target
     given = read_loss_file(data.find(str(target.losses)), target.design_column, member.loss_names)
-    check_bounds(given, member.requirement)
+    check_bounds(given, member.requirement, gaps=target.missing_outcomes == "worst")
     n_releases, n, n_requirements = given.values.shape
     order = _random_order(n)
     # Record by record: the sealed file is read in chunks of records.
@@ -488,6 +488,7 @@ def check_target(
     labels = records[column]
     if target.predicted.kind == "binary":
         known = {canonical_value(str(target.positive)), negative_of(target, development), NO_LABEL}
+        known |= lost_texts(target.predicted)
         other = np.flatnonzero([label not in known for label in _labels(labels)])
         if other.size:
             seen = ", ".join(f'"{label}"' for label in sorted(known - {None, NO_LABEL}, key=str))

@@ -369,6 +369,11 @@ TINY = 1e-12
 """Probabilities are kept this far from 0 and 1 before a logit is taken."""
 
 
+def lost_texts(outcome: Outcome) -> set[str]:
+    """Return the texts, in canonical form, that stand for a missing outcome, where it may be."""
+    return {"", *map(canonical_value, outcome.missing or ())}
+
+
 def outcomes(values: OutcomeValues, outcome: Outcome, where: str, *, secret: bool = False) -> Array:
     """Return outcomes as numbers: 0 or 1, the number of a class, or the value itself.
 
@@ -381,7 +386,8 @@ def outcomes(values: OutcomeValues, outcome: Outcome, where: str, *, secret: boo
     where
         The table, as an error names it.
     secret
-        Whether it is the target's, of which no error repeats a value.
+        Whether it is the target's, of which no error repeats a value. Its outcomes may be missing
+        where the declaration says what they count as, and are NaN.
 
     Raises
     ------
@@ -389,6 +395,8 @@ def outcomes(values: OutcomeValues, outcome: Outcome, where: str, *, secret: boo
         If a value is missing or is not as declared; it names the first such row, from 1.
     """
     places, texts = _distinct(values)
+    lost = lost_texts(outcome) if secret and outcome.missing is not None else set()
+    texts = ["" if text in lost else text for text in texts]
     if outcome.kind == "binary":
         numbers = _binary(texts, outcome, where, secret)
     elif outcome.kind == "multiclass":
@@ -396,7 +404,8 @@ def outcomes(values: OutcomeValues, outcome: Outcome, where: str, *, secret: boo
     else:
         numbers = _inside(texts, outcome)
     coded = numbers[places]
-    wrong = np.flatnonzero(np.isnan(coded))
+    missing = np.array([bool(lost) and text == "" for text in texts], dtype=bool)
+    wrong = np.flatnonzero(np.isnan(coded) & ~missing[places])
     if wrong.size:
         row = int(wrong[0])
         text = texts[places[row]]
@@ -447,6 +456,8 @@ def _inside(texts: Sequence[str], outcome: Outcome) -> Array:
             decimal = float(text)
         except ValueError:
             decimal = np.nan
+        if outcome.clip and np.isfinite(decimal):
+            decimal = min(max(decimal, low), high)
         numbers.append(decimal if low <= decimal <= high else np.nan)
     return np.array(numbers)
 
@@ -456,7 +467,7 @@ def _declared(outcome: Outcome) -> str:
         return f"positive = {found(outcome.positive)}"
     if outcome.kind == "multiclass":
         return f"one of the classes {', '.join(map(found, outcome.classes or ()))}"
-    return f"a number in the range {' to '.join(outcome.range or ())}"
+    return f"a number in the range {' to '.join(outcome.range or ())} (clip = true takes others in)"
 
 
 def negative_label(values: OutcomeValues, outcome: Outcome) -> str | None:

@@ -290,9 +290,9 @@ def _column(name: str, values: ArrayLike, low: float, high: float) -> Array:
     # Negated: NaN fails both comparisons and is refused with the rest.
     wrong = np.flatnonzero(~((column >= low) & (column <= high)))
     if wrong.size:
+        what = "missing" if np.isnan(column[wrong[0]]) else "outside"
         raise LossMismatch(
-            f"{name} of record {wrong[0]} is {column[wrong[0]]}, registered range "
-            f"[{low:g}, {high:g}]"
+            f"{name} of record {wrong[0]} is {what}, registered range [{low:g}, {high:g}]"
         )
     return column
 
@@ -417,6 +417,7 @@ def measure_loss(
             slack=slack,
             two_valued=two_valued,
             quantity=_at_threshold(sample.quantity(whose), part, sample, choose),
+            missing="refuse" if outcome.missing is None else "worst",
         ),
         part=part.name,
         loss=loss,
@@ -544,6 +545,7 @@ def requirement_of(
     indicator: bool = False, thresholds: int = 1, member_error: float = 0.0,
     group: str | None = None, promise: str | None = None, attack: str | None = None,
     quantity: LossWords | None = None,
+    missing: str = "refuse",
 ) -> Requirement:  # fmt: skip
     """Return a declared requirement with its bounds and with what its rules resolved to."""
     if group is None and part.group is not None:
@@ -564,6 +566,7 @@ def requirement_of(
         promise=promise,
         attack=attack,
         quantity=quantity,
+        missing=missing,
     )
 
 
@@ -782,8 +785,10 @@ def given_bounds(part: RequirementPart) -> tuple[float, float]:
     return (-1.0, 1.0) if part.form == "relative" else (0.0, 1.0)
 
 
-def check_bounds(given: GivenLosses, requirements: Sequence[RequirementPart]) -> None:
-    """Refuse losses outside their declared bounds, before they are sealed."""
+def check_bounds(
+    given: GivenLosses, requirements: Sequence[RequirementPart], *, gaps: bool = False
+) -> None:
+    """Refuse losses outside their declared bounds, before they are sealed; ``gaps`` may be NaN."""
     names = [declared.name for declared in requirements]
     if list(given.requirements) != names:
         raise TableError(
@@ -793,7 +798,7 @@ def check_bounds(given: GivenLosses, requirements: Sequence[RequirementPart]) ->
     for j, declared in enumerate(requirements):
         low, high = given_bounds(declared)
         column = given.values[:, :, j]
-        wrong = np.argwhere(~((column >= low) & (column <= high)))
+        wrong = np.argwhere(~((column >= low) & (column <= high) | (gaps & np.isnan(column))))
         if wrong.size:
             r, i = (int(k) for k in wrong[0])
             # Where it is and never what: a loss may tell the outcome.

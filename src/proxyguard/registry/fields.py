@@ -24,8 +24,11 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
+    JsonValue,
+    SerializerFunctionWrapHandler,
     StrictInt,
     StrictStr,
+    model_serializer,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
@@ -154,6 +157,18 @@ class DeclarationPart(DescribedModel):
     """A frozen part of a declaration; a key that it does not know is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    LATER: ClassVar[tuple[str, ...]] = ()
+    """Keys that the format got later: written where declared, so that old registries keep their
+    bytes."""
+
+    @model_serializer(mode="wrap")
+    def _leave_out_later(self, written: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        values: dict[str, JsonValue] = written(self)
+        for name in self.LATER:
+            if getattr(self, name) == type(self).model_fields[name].default:
+                values.pop(name, None)
+        return values
 
 
 # Marginals of one query.

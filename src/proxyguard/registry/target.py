@@ -89,6 +89,8 @@ class StratifiedDesign(DeclarationPart):
     clusters: ClusteredDesign | None = None
     """How each stratum is sampled by whole clusters, where it is."""
 
+    LATER = ("clusters",)
+
     @model_validator(mode="after")
     def _agree(self) -> StratifiedDesign:
         if set(self.sizes) != set(self.weights):
@@ -207,6 +209,10 @@ class Outcome(DeclarationPart):
     """The labels of several classes."""
     range: tuple[DecimalText, DecimalText] | None = None
     """The ends of a number's range."""
+    clip: bool = False
+    """Whether a number outside the range is moved to its nearer end, in every table."""
+    missing: tuple[StrictStr, ...] | None = None
+    """Texts of a missing outcome, where those of the target count at their worst."""
 
     @property
     def kind(self) -> Literal["binary", "multiclass", "regression"]:
@@ -249,12 +255,18 @@ class Target(DeclarationPart):
     """The labels, of an outcome of several classes."""
     range: tuple[DecimalText, DecimalText] | None = None
     """The ends of the range, of an outcome that is a number."""
+    clip: bool = False
+    """Whether an outcome outside its range counts as the nearer end, in every table."""
+    missing_outcomes: Literal["refuse", "worst"] = "refuse"
+    """What a target record without an outcome is: an error, or at either bound of the loss."""
     exclude: tuple[Name, ...] = ()
     """Columns that no procedure uses, and that no release needs to have."""
     prior_use: Text | None = None
     """What was done with these records before, if anything."""
     coincidence: Text | None = None
     """Why records of another table may have the same values."""
+
+    LATER = ("clip", "missing_outcomes")
 
     @model_validator(mode="after")
     def _one_source(self) -> Target:
@@ -360,6 +372,10 @@ class Target(DeclarationPart):
                 'positive = "yes" for two labels, classes = ["a", "b", "c"] for several, '
                 'range = ["0", "100"] for a number'
             )
+        if self.clip and self.range is None:
+            raise ValueError("clip moves a number into its range; the outcome has no range")
+        if self.missing_outcomes == "worst" and self.outcome is None and self.losses is None:
+            raise ValueError("missing_outcomes is about an outcome or given losses; name one")
         if self.range is not None and not Fraction(self.range[0]) < Fraction(self.range[1]):
             raise ValueError(
                 f'range must increase, the smaller end first; got "{self.range[0]}" and '
@@ -407,8 +423,9 @@ class Target(DeclarationPart):
         if self.outcome is None:
             return None
         return Outcome(
-            column=self.outcome, positive=self.positive, classes=self.classes, range=self.range
-        )
+            column=self.outcome, positive=self.positive, classes=self.classes, range=self.range,
+            clip=self.clip, missing=self.read.missing if self.missing_outcomes == "worst" else None,
+        )  # fmt: skip
 
     @property
     def files(self) -> tuple[str, ...]:

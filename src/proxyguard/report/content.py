@@ -228,6 +228,7 @@ def _tables(
         *([exposure.attack_table(sources), exposure.copy_table(sources)] if exposed else []),
         evidence.picks_table(sources),
         evidence.uncertified_table(sources),
+        record.missing_table(sources),
         record.counts_table(sources),
         record.health_table(sources),
         record.guard_table(sources),

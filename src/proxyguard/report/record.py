@@ -313,6 +313,24 @@ def unscored_table(predicate: Predicate | None) -> ReportTable:
     )  # fmt: skip
 
 
+def missing_table(sources: Sources) -> ReportTable:
+    """Return how many losses were missing, of requirements that count them at their bounds."""
+    rows = []
+    for name in sources.group_names:
+        group = sources.groups[name]
+        for requirement, column in zip(group.requirements, group.columns, strict=True):
+            if column.missing is not None:
+                least, most = min(column.missing), max(column.missing)
+                number = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+                rows.append((name, requirement, number, f"{column.n:,}"))
+    return table(
+        "Missing outcomes", ("mechanism", "requirement", "missing losses", "counted"), rows,
+        "A missing loss counts as its upper bound where validity is claimed, and in estimates, and "
+        "as its lower bound where a violation is. A failed draw has none: each loss is the worst.",
+        "evidence",
+    )  # fmt: skip
+
+
 def reference_table(sources: Sources) -> ReportTable:
     """Return what policies that learn nothing would lose, for judging the limits.
 
