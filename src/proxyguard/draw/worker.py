@@ -401,8 +401,9 @@ class Worker:
             changes = changed_generator(known.describe, known.origin, described)
             refuse_changes(job.generator, list(changes))
         set_root(self._generator, job.root)
+        source = read_table_bytes(Path(job.source).read_bytes(), "the source")
         # Of what a release has: an excluded column is in no source of a draw.
-        source = read_table_bytes(Path(job.source).read_bytes(), "the source")[list(job.kinds)]
+        source = source[[name for name in source.columns if name in job.kinds]]
         self._source = source if job.coins else None
         self._source_rows = len(source)
         self.prepared = Prepared(prepared_at_random=False)
