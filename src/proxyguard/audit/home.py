@@ -263,12 +263,12 @@ def _arithmetic() -> str:
     An honest draw, made again on another processor, then has another content and is no lie.
     """
     import numpy as np
-    from threadpoolctl import threadpool_info
+    from threadpoolctl import ThreadpoolController
 
     kernels = {
-        f"{library['internal_api']} {library.get('architecture', '')}".strip()
-        for library in threadpool_info()
-        if library["user_api"] == "blas"
+        f"{library.internal_api} {getattr(library, 'architecture', '')}".strip()
+        for library in ThreadpoolController().lib_controllers
+        if library.user_api == "blas"
     }
     config = np.show_config(mode="dicts")
     found = config["SIMD Extensions"]["found"] if config else []
