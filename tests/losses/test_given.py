@@ -13,6 +13,7 @@ import pytest
 
 import proxyguard as pg
 from proxyguard.losses.measure import read_loss_file
+from proxyguard.losses.read import LossArray, as_losses
 
 R, N = 6, 40
 LOSSES = (np.random.default_rng(1).random((R, N, 2)) < 0.05).astype(float)
@@ -174,3 +175,34 @@ def test_labels_of_records_come_with_a_table_and_not_with_an_array(tmp_path: Pat
         assert given.labels == [f"w{k % 3}" for k in range(N)]
     with pytest.raises(pg.TableError, match="write an npz file with both"):
         read_loss_file(as_npy(tmp_path), "ward", ["error"])
+
+
+def test_labels_beside_a_table_are_matched_by_id_whatever_the_order_of_its_rows() -> None:
+    ids, order = [f"P{i}" for i in range(N)], np.random.default_rng(5).permutation(N)
+    weights = np.where(np.arange(N) < 10, 6.0, 0.5)
+    frame = long(ONE, ("error",)).assign(record=lambda table: [ids[i] for i in table["record"]])
+    moved = pg.Records(ids=[ids[i] for i in order], weights=weights[order])
+    for rows in (frame, frame.sample(frac=1, random_state=1)):
+        for records, values in (
+            (pg.Records(ids=ids, weights=weights), ONE),
+            (moved, ONE[:, order]),
+        ):
+            same = as_losses(rows, records, ["error"])
+            assert isinstance(same, LossArray)
+            assert same.releases is not None
+            first = [same.releases.index(name) for name in NAMES]
+            np.testing.assert_array_equal(same.values[first], values)
+
+
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [
+        ({"ids": [f"no {i}" for i in range(N)]}, f"{N} of records.ids have no losses"),
+        ({"ids": range(N - 1)}, "1 of the losses are not in records.ids"),
+        ({}, "records has no ids"),
+    ],
+)
+def test_labels_of_other_records_are_refused(known: dict[str, Any], words: str) -> None:
+    records = pg.Records(strata=["a"] * len(known.get("ids", range(N))), **known)
+    with pytest.raises(pg.LossMismatch, match=words):
+        as_losses(long(ONE, ("error",)), records, ["error"])

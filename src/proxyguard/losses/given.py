@@ -4,7 +4,8 @@ A plain array is releases x records x requirements, and with two axes releases x
 requirement. A DataFrame with the columns ``release`` and ``record`` is long: a row for each of
 their pairs, and a column for each requirement, by its name. Any other DataFrame is wide: a row a
 record, a column a release, of one requirement; a column ``record`` names the records. DataFrames
-are those of pandas and polars, and tables of Arrow. A file is ``.npy`` (an array), ``.npz`` (an
+are those of pandas and polars, and tables of Arrow. Where ``record`` names the records, labels that
+come beside the losses are matched by ``Records.ids``. A file is ``.npy`` (an array), ``.npz`` (an
 array ``losses``, and the names ``releases`` and ``requirements``) or a long or wide table.
 """
 
@@ -21,7 +22,7 @@ import numpy as np
 
 from proxyguard.errors import LossMismatch
 from proxyguard.exact.rounding import Array
-from proxyguard.losses.records import AnyArray
+from proxyguard.losses.records import AnyArray, Records
 from proxyguard.registry.target import TableReading
 from proxyguard.tables.columns import as_text
 from proxyguard.tables.files import as_frame, read_table
@@ -69,6 +70,40 @@ class NamedLosses:
         return NamedLosses(
             values=values, releases=self.releases, records=self.records, requirements=tuple(names)
         )
+
+    def in_order_of(self, records: Records) -> NamedLosses:
+        """Return them with the records in the order of what is known of them, matched by id.
+
+        A table has its records in the order in which they first occur, and labels in another order
+        would be another record's.
+
+        Raises
+        ------
+        LossMismatch
+            The losses name their records, and the labels have no ids or others.
+        """
+        if self.records is None:
+            return self
+        if records.ids is None:
+            raise LossMismatch(
+                "the losses name their records in the column 'record', and records has no ids: "
+                "nobody can say whose labels are whose; give records.ids, the names in that column "
+                "in the order of the labels"
+            )
+        known = {name: k for k, name in enumerate(Records(ids=self.records).texts("ids"))}
+        wanted = records.texts("ids")
+        missing, others = set(wanted) - set(known), set(known) - set(wanted)
+        if missing or others or len(wanted) != len(known):
+            raise LossMismatch(
+                f"records.ids has {len(wanted)} names and the losses have {len(known)} records: "
+                f"{len(missing)} of records.ids have no losses, and {len(others)} of the losses "
+                "are not in records.ids; both are about the same records"
+            )
+        values = self.values[:, [known[name] for name in wanted]]
+        return NamedLosses(
+            values=values, releases=self.releases, records=tuple(wanted),
+            requirements=self.requirements,
+        )  # fmt: skip
 
 
 def loose_losses(losses: object, names: Sequence[str]) -> NamedLosses:

@@ -339,8 +339,8 @@ def as_losses(
 
         given = loose_losses(losses, names)
         if records is None:
-            records = Records(ids=given.records)
-        return LossArray(given.values, records, given.releases)
+            return LossArray(given.values, Records(ids=given.records), given.releases)
+        return LossArray(given.in_order_of(records).values, records, given.releases)
     values = as_array(losses)
     if values.ndim == 2 and len(names) > 1:
         raise LossMismatch(
