@@ -544,3 +544,23 @@ def test_a_plan_of_its_own_is_no_fixed_claim(claim: dict[str, Any]) -> None:
     assert part.after_opening
     with pytest.raises(ValueError, match="has a plan of its own"):
         part.to_claim()
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        {"group": {"y": "yes"}},
+        {"loss": None, "form": "query", "query": {"share": {"y": "yes"}}},
+        {"loss": None, "form": "query", "query": {"share": {"x": "a"}}, "group": {"y": "yes"}},
+    ],
+)
+def test_nobody_slips_out_of_a_group_or_cell_by_a_missing_outcome(asks: dict[str, Any]) -> None:
+    part = {key: one for key, one in {**RISK, **asks}.items() if one is not None}
+    read(value(requirement=[part]))
+    with pytest.raises(RegistryError, match="cannot say who belongs to a group or a cell"):
+        read(value(requirement=[part], target=target(missing_outcomes="worst")))
+
+
+def test_a_missing_outcome_is_written_in_one_place() -> None:
+    with pytest.raises(RegistryError, match=re.escape("stand in target.read.missing")):
+        read(value(columns={"y": {"missing": ["99"]}}))

@@ -780,6 +780,11 @@ def is_worst(column: ColumnRecord, pvalue: float, r: int) -> bool:
         means = []  # clusters by their size: the mean is of the excess, which the p-value shows
     capitals = (column.log_peak, column.log_final, column.log_evalue)
     logs = [capital[0][r] for capital in capitals if capital is not None]
+    # A failure has every loss at its worst in both directions, and none of them is missing.
+    if column.missing is not None and column.missing[r] != 0:
+        return False
+    if column.mean_low is not None and column.size_share is None:
+        means.append(column.mean_low[r])
     # Up to arithmetic: what is better by more than that was not computed from a failure.
     return (
         pvalue >= 1.0 - CLOSE

@@ -609,9 +609,9 @@ def _strata_of_clusters(by: str, strata: list[str], name: str, clusters: list[st
     again = [cluster for cluster, times in Counter(c for c, _ in pairs).items() if times > 1]
     if again:
         raise TableError(
-            f"target: {len(again)} clusters of {name!r}, for example {again[0]!r}, have records in "
-            f"two strata of {by!r}; clusters are sampled within a stratum, so name those of "
-            "different strata differently"
+            f"target: {len(again)} clusters of {name!r}, one of them with row "
+            f"{clusters.index(again[0]) + 1}, have records in two strata of {by!r}; clusters are "
+            "sampled within a stratum, so name those of different strata differently"
         )
     return [stratum for _, stratum in pairs]
 

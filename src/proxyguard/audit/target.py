@@ -72,6 +72,7 @@ class Chunk:
                 ids=_rows(records.ids, start, stop),
                 strata=_rows(records.strata, start, stop),
                 clusters=_rows(records.clusters, start, stop),
+                weights=_rows(records.weights, start, stop),
                 groups={name: np.asarray(mask)[rows] for name, mask in records.groups.items()},
                 random_order=records.random_order,
             ),

@@ -239,6 +239,18 @@ def _check_fills(column: Column, requirement: Requirement, design: Design) -> No
     pairs = ((column.variance, column.variance_low), (column.indicators, column.indicators_low))
     if any((first is None) != (second is None) for first, second in pairs):
         raise SealError(f"{name}: a statistic of one direction alone is on record")
+    # Where nothing is missing both directions saw the same losses.
+    whole = missing == 0
+    same = [np.abs(apart) <= 1e-9]
+    same += [np.abs(first - second) <= 1e-9 for first, second in pairs
+             if first is not None and second is not None]  # fmt: skip
+    if any(np.any(whole & ~alike) for alike in same):
+        raise SealError(f"{name}: the two directions differ, and no loss is missing")
+    ones, ones_low = column.indicators, column.indicators_low
+    if ones is not None and ones_low is not None:
+        filled = ones - ones_low
+        if np.any((filled < 0) | (filled > missing)):
+            raise SealError(f"{name}: draws of the two directions differ by more than is missing")
     low = column.count_low
     if (column.count is None) != (low is None) or (
         column.count is not None and low is not None and np.any(column.count - low != missing)
@@ -292,6 +304,8 @@ def _largest_capital(column: Column, reading: Reading, j: int) -> NDArray[np.flo
     )
     # Rounded means were rounded apart: each direction takes the one that allows more.
     sums = np.stack([1.0 - column.violation_mean, column.mean])
+    if reading.requirements[j].fills_missing:  # each has a mean of its own, which is not rounded
+        sums = np.stack([1.0 - column.mean, column.violation_mean])
     rates = [1.0 / (e * left) if e * left < 1.0 else -log(left) for left in (1.0 - limit, limit)]
     if weighted:
         sums = np.ones_like(sums)

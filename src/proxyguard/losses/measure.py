@@ -614,10 +614,18 @@ def _known_losses(
     """Return what is predicted, in words, and the losses that there are for it, by name."""
     if outcome.kind == "regression":
         low, high = (number(end) for end in outcome.range or ("0", "1"))
+
+        def told(loss: Loss) -> Loss:
+            """Say in the requirement what the claim is about: the outcome as it was moved."""
+            if not outcome.clip:
+                return loss
+            moved = f" (outcomes beyond {low:g} to {high:g} moved to its ends)"
+            return replace(loss, words=f"{loss.words}{moved}")
+
         return "a number", {
-            "squared": lambda _: squared_error(low=low, high=high),
-            "absolute": lambda _: absolute_error(low=low, high=high),
-            "pinball": lambda _: pinball(low=low, high=high, quantile=_quantile(part)),
+            "squared": lambda _: told(squared_error(low=low, high=high)),
+            "absolute": lambda _: told(absolute_error(low=low, high=high)),
+            "pinball": lambda _: told(pinball(low=low, high=high, quantile=_quantile(part))),
         }
     if outcome.kind == "multiclass":
         return "several classes", {

@@ -109,6 +109,7 @@ class Member(DeclarationPart):
                     f"{r.name!r}: the bounds of {r.loss!r} are known; leave low and high out"
                 )
         self._check_columns()
+        self._check_missing()
         self._check_procedure()
         self._check_blocks()
         self._check_exposure()
@@ -135,6 +136,21 @@ class Member(DeclarationPart):
                     f"{sorted(design.sizes)}"
                 )
 
+    def _check_missing(self) -> None:
+        """Refuse what a missing outcome would slip through: it has to count at its worst."""
+        target = self.target
+        if target.missing_outcomes != "worst" or target.outcome is None:
+            return
+        for r in self.requirement:
+            # Whoever lacks the outcome lacks the group, and would count nowhere.
+            asked = set(r.group or ()) | (r.release_columns if r.query is not None else set())
+            if target.outcome in asked:
+                raise ValueError(
+                    f"{r.name!r} asks for the outcome {target.outcome!r}, of which some may be "
+                    'missing: missing_outcomes = "worst" fills losses, and cannot say who belongs '
+                    "to a group or a cell; leave that requirement or the missing outcomes out"
+                )
+
     def _check_columns(self) -> None:
         target = self.target
         if self.columns and target.losses is not None:
@@ -142,6 +158,11 @@ class Member(DeclarationPart):
         for name, part in self.columns.items():
             if part.exclude and name in target.exclude:
                 raise ValueError(f"{name!r} is excluded twice; leave it out of target.exclude")
+            if name == target.outcome and part.missing:
+                raise ValueError(
+                    f"columns.{name}: texts for a missing outcome stand in target.read.missing, "
+                    "which every step reads; leave missing out here"
+                )
             if part.exclude and name in (target.outcome, *target.design_columns):
                 raise ValueError(f"{name!r} cannot be excluded: it is the outcome or the design")
             weighted = isinstance(target.design, WeightedDesign)
