@@ -14,10 +14,11 @@ import pytest
 from pyarrow import feather
 
 import proxyguard as pg
+from proxyguard.draw.protocol import Seed
 from proxyguard.modes.evidence import Decision
 from proxyguard.registry.declaration import read_declaration
 from proxyguard.trial.page import declaration_in
-from proxyguard.trial.rows import Standing
+from proxyguard.trial.rows import Standing, apart
 from trial.tables import messy, people
 
 VERDICT_WORDS = re.compile(
@@ -364,7 +365,7 @@ def test_attacks_find_releases_that_hold_their_rows() -> None:
     ("known", "why"),
     [
         ({}, "nobody said which rows"),
-        ({"made_from": people(300, 1)}, "no holdout was given"),
+        ({"made_from": people(600, 1)[:300]}, "no holdout was given"),
         ({"holdout": people(300, 2)}, "not which rows the releases were made from"),
     ],
 )
@@ -417,3 +418,77 @@ def test_a_guess_says_what_was_guessed_and_how_to_say_otherwise(unsaid: pg.Trial
         "'ill' is taken for a yes where it is 'yes'" in note and "--positive" in note
         for note in unsaid.notes
     )
+
+
+def rare(rows: int, seed: int) -> pd.DataFrame:
+    """Return people of whom few are ill, so that always saying no is seldom wrong."""
+    rng = np.random.default_rng(seed)
+    age = rng.normal(50, 10, rows).round(1)
+    return pd.DataFrame({"age": age, "ill": np.where(age + rng.normal(0, 8, rows) > 66, "1", "0")})
+
+
+def test_a_limit_that_a_model_which_learned_nothing_keeps_is_told_at_the_top() -> None:
+    stand_in = rare(600, 3)
+    trial = pg.try_out(rare(800, 1), {"one": stand_in}, outcome="ill", holdout=rare(900, 2))
+    assert [line for line in trial.heading if "'error' says little here" in line]
+    trial = pg.try_out(
+        rare(800, 1), {"one": stand_in}, outcome="ill", holdout=rare(900, 2),
+        limits={"error": "0.002", "Brier": "0.002"},
+    )  # fmt: skip
+    assert not any("says little here" in line for line in trial.heading)
+
+
+def test_rows_made_from_in_another_writing_never_judge() -> None:
+    real = people(600, 1)
+    made_from = real[:300].assign(age=real["age"][:300].map("{:.3f}".format) + " y")
+    with pytest.raises(pg.TableError, match="not in the table as they are written"):
+        pg.try_out(real, made_from, made_from=made_from)
+
+
+def coarse(rows: int, seed: int) -> pd.DataFrame:
+    values = np.random.default_rng(seed).integers(0, 2, (rows, 5))
+    return pd.DataFrame(values, columns=list("abcde")).astype(str)
+
+
+def test_look_alikes_of_the_holdout_stay_in_the_table_and_its_own_rows_do_not() -> None:
+    real = coarse(1000, 1)
+    assert len(apart(real, holdout=coarse(1000, 2)).development) == 1000
+    wide = people(600, 1)
+    assert len(apart(wide, holdout=wide[200:].reset_index(drop=True)).development) == 200
+    mixed = pd.concat([wide[300:], people(200, 9)], ignore_index=True)
+    with pytest.raises(pg.TableError, match="more than coincidence explains, and the others"):
+        apart(wide, holdout=mixed)
+    with pytest.raises(pg.TableError, match="as coarse as this"):
+        apart(real, holdout=coarse(40, 3), drawn_here=True)
+
+
+@pytest.mark.parametrize("name", ["files", "predictions", "proxyguard.adapters.files:FileFolder"])
+def test_what_replays_files_is_no_generator_that_draws_here(name: str) -> None:
+    with pytest.raises(pg.RegistryError, match="which may have been made from any row"):
+        pg.try_out(people(300, 1), generator=name, outcome="ill")
+
+
+class Shuffling:
+    """Teaches nothing: the outcome in random order."""
+
+    def describe(self) -> dict[str, object]:
+        return {}
+
+    def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
+        assert source["age"].dtype == float
+        assert "id" not in source.columns
+        self.source = source
+
+    def draw(self, seed: Seed) -> pd.DataFrame:
+        rng = seed.rng("order")
+        return self.source.assign(ill=rng.permutation(self.source["ill"]), age=rng.random())
+
+
+def test_a_generator_without_a_valid_release_has_a_page_and_an_object_gets_numbers(
+    tmp_path: Path,
+) -> None:
+    table = people(600, 1).assign(id=[f"P{k}" for k in range(600)])
+    table.to_csv(tmp_path / "people.csv", index=False)
+    trial = pg.try_out(tmp_path / "people.csv", Shuffling(), outcome="ill", draws=8)
+    assert trial.decision is pg.Decision.VIOLATION
+    assert "could succeed, of whatever size" in trial.power

@@ -17,8 +17,18 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from proxyguard.errors import RegistryError, TableError
+from proxyguard.losses.measure import (
+    Loss,
+    absolute_error,
+    binary_error,
+    brier,
+    multiclass_brier,
+    multiclass_error,
+    squared_error,
+)
 from proxyguard.registry.fields import OTHERS
 from proxyguard.registry.numbers import canonical_value
+from proxyguard.registry.target import Outcome
 from proxyguard.tables.columns import as_texts, typed
 from proxyguard.trial.rows import MISSING
 
@@ -62,6 +72,24 @@ class GuessedOutcome:
     high: float = 1.0
     words: str
     """What was taken for what, and how to say otherwise."""
+
+    def to_outcome(self) -> Outcome:
+        """Return it as a declaration would have it."""
+        ends = (decimal(self.low), decimal(self.high)) if self.kind == "regression" else None
+        return Outcome(
+            column=self.column, positive=self.positive or None, classes=self.classes or None,
+            range=ends,
+        )  # fmt: skip
+
+    @property
+    def losses(self) -> Mapping[str, Loss]:
+        """The losses that are required of it, by the names of the demands."""
+        if self.kind == "binary":
+            return {"error": binary_error(), "Brier": brier()}
+        if self.kind == "multiclass":
+            return {"error": multiclass_error(), "Brier": multiclass_brier()}
+        ends = {"low": self.low, "high": self.high}
+        return {"absolute": absolute_error(**ends), "squared": squared_error(**ends)}
 
     @property
     def declared(self) -> list[str]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from proxyguard.errors import ProxyGuardError, RegistryError, TableError
 from proxyguard.registry.target import TableReading
-from proxyguard.seal.fingerprint import expected_twins, fingerprints, identify
+from proxyguard.seal.fingerprint import TablePrints, fingerprints, identify, meet
 from proxyguard.seal.storage import random_bytes
 from proxyguard.tables.columns import as_texts
 from proxyguard.tables.files import as_frame, read_file, read_table, to_arrow, to_frame
@@ -247,10 +247,12 @@ def _rest(real: pd.DataFrame, made_from: pd.DataFrame) -> TrialRows:
         f"and were taken out; the other {left:,} judge"
     ]
     strange = len(made_from) - taken
-    if strange:
-        notes.append(
+    if strange:  # one that is written otherwise would judge the very releases made from it
+        raise TableError(
             f"{strange:,} of {len(made_from):,} rows made from are not in the table as they are "
-            "written; that none of them is there in another writing is your word"
+            "written, so nobody can say which rows of the table were not made from: write both "
+            "alike (dates, decimals, capitals, gaps), or give rows that the maker never saw as the "
+            "holdout"
         )
     return TrialRows(
         standing=Standing.NOT_MADE_FROM,
@@ -267,10 +269,24 @@ def _held_out(real: pd.DataFrame, holdout: pd.DataFrame, drawn_here: bool) -> Tr
     )  # fmt: skip
     notes = [f"the {len(holdout):,} rows of the holdout judge; {maker}"]
     there = in_common(real, holdout)
-    if _same_records(real, holdout, int(there.sum())):
+    shared, met = int(there.sum()), _met(real, holdout)
+    # What is left of a table without some of its look-alikes is no sample any more: a source that
+    # learned from that would be poor, and any release as good as it.
+    if met and shared < len(holdout):
+        raise TableError(
+            f"{shared:,} of {len(holdout):,} rows of the holdout are in the table too, more than "
+            "coincidence explains, and the others are not: give the table without them, or a "
+            "holdout that is apart from it"
+        )
+    if shared == len(holdout) and drawn_here and not met:
+        raise TableError(
+            "every row of the holdout equals a row of the table, and in a table as coarse as this "
+            "that tells nothing: give the table without the rows of the holdout"
+        )
+    if met:
         notes.append(
-            f"{int(there.sum()):,} rows of the table equal rows of the holdout and were left out "
-            "of what the source is trained on"
+            f"{shared:,} rows of the table are those of the holdout and were left out of what the "
+            "source is trained on"
         )
         real = _rows(real, ~there)
         _enough(len(real), "the table without the rows of the holdout")
@@ -281,7 +297,7 @@ def _held_out(real: pd.DataFrame, holdout: pd.DataFrame, drawn_here: bool) -> Tr
 def _between(real: pd.DataFrame, made_from: pd.DataFrame, holdout: pd.DataFrame) -> TrialRows:
     _enough(len(holdout), "the holdout")
     shared = int(in_common(made_from, holdout).sum())
-    if _same_records(made_from, holdout, shared):
+    if _met(made_from, holdout):
         raise TableError(
             f"{shared:,} of {len(holdout):,} rows of the holdout are among the rows made from, "
             "more than coincidence explains; the holdout has to be rows that the releases never "
@@ -324,15 +340,12 @@ def in_common(frame: pd.DataFrame, other: pd.DataFrame) -> NDArray[np.bool_]:
     return np.isin(pairs[: len(frame)], pairs[len(frame) :])
 
 
-def _same_records(frame: pd.DataFrame, other: pd.DataFrame, shared: int) -> bool:
-    """Return whether rows in common are the same records, and not others that look alike."""
-    if shared in (0, len(other)):
-        return shared > 0
+def _met(frame: pd.DataFrame, other: pd.DataFrame) -> bool:
+    """Return whether two tables share more records than coincidence explains."""
     names = [name for name in frame.columns if name in set(other.columns)]
-    prints = fingerprints(frame[names], random_bytes(32))
-    chance = expected_twins(prints, min(len(other), len(frame) - 1)) / len(frame)
-    alike = chance * len(other)
-    return bool(shared > alike + 4.0 * np.sqrt(alike + 1.0))
+    key = random_bytes(32)
+    views = [TablePrints(table[names], key).records().views for table in (frame, other)]
+    return meet(views[0], views[1]).excess
 
 
 def _rows(frame: pd.DataFrame, mask: NDArray[np.bool_]) -> pd.DataFrame:

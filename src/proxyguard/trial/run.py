@@ -14,18 +14,23 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from proxyguard.adapters.files import FileFolder
+from proxyguard.adapters.library import Library
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.open import Opener
+from proxyguard.documents.registry import DELIVERED
 from proxyguard.draw.catalog import GENERATORS
-from proxyguard.draw.protocol import Generator, Seed
+from proxyguard.draw.protocol import Generator, Seed, features, outcomes, predict
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.registry.declaration import read_declaration
 from proxyguard.registry.numbers import MOST_DRAWS, callback, flag, listed, share, whole
+from proxyguard.registry.parts import Procedure
 from proxyguard.tables.columns import kinds_of, typed
 from proxyguard.tables.files import content_digest, table_bytes
 from proxyguard.tables.profile import TableProfile, profile_of
 from proxyguard.trial.demands import (
     OUTCOME_KINDS,
+    Demand,
     GuessedOutcome,
     OutcomeKind,
     Trialled,
@@ -33,6 +38,7 @@ from proxyguard.trial.demands import (
     declaration_text,
     default_demands,
     guess_outcome,
+    number_words,
 )
 from proxyguard.trial.rows import (
     FEWEST,
@@ -196,7 +202,7 @@ def try_out(
             notes=[*rows.notes, *notes], exclude=list(settings.exclude),
             progress=progress or (lambda what, done, total: None),
         )  # fmt: skip
-        return trying.run(_Origin.of(real, releases))
+        return trying.run(_Origin.of(real, releases, made_from))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,6 +302,11 @@ def _is_generator(thing: object) -> bool:
 def _by_name(generator: object) -> object:
     """Return a generator as draws in other processes find it: by its name, where it has one."""
     if isinstance(generator, str):
+        if generator in (*DELIVERED, "losses") or generator.startswith(f"{FileFolder.__module__}:"):
+            raise RegistryError(
+                f"{generator!r} reads files that there are, which may have been made from any row: "
+                "give their folder as the releases, and say what they were made from"
+            )
         return generator
     if isinstance(generator, type):
         if generator.__module__ != "__main__" and "<" not in generator.__qualname__:
@@ -319,12 +330,15 @@ class _Origin:
     folder: str
 
     @classmethod
-    def of(cls, real: object, releases: object) -> _Origin:
-        path = Path(real) if isinstance(real, str | Path) else None
+    def of(cls, real: object, releases: object, made_from: object) -> _Origin:
+        titled = Path(real) if isinstance(real, str | Path) else None
+        # What the releases were made from is what the source of the audit learns from.
+        source = real if made_from is None else made_from
+        path = Path(source) if isinstance(source, str | Path) else None
         place = Path(releases) if isinstance(releases, str | Path) else None
         text = path is not None and path.suffix in (".csv", ".tsv", ".txt", ".gz")
         return cls(
-            title="your table" if path is None else path.name,
+            title="your table" if titled is None else titled.name,
             table="table.parquet" if path is None else path.name,
             separator=separator_of(path) if path is not None and text else ",",
             folder="releases" if place is None or not place.is_dir() else place.resolve().name,
@@ -426,7 +440,44 @@ class _Trying:
             power=seen.power(rows.standing, settings.seed),
             n_records=len(rows.target),
             sure=seen.sure if rows.standing.unseen else "",
+            lenient=() if guessed is None else tuple(self._lenient(guessed, demands, kinds)),
         )
+
+    def _lenient(
+        self, guessed: GuessedOutcome, demands: Sequence[Demand], kinds: Mapping[str, str]
+    ) -> Iterator[str]:
+        """Say of every limit that a model which learned nothing keeps that it does.
+
+        Where one answer is nearly always right, no release is far worse than the real rows.
+        """
+        source, judging = (
+            typed(_clipped(table, guessed)[0], kinds, MISSING)
+            for table in (self.rows.development, self.rows.target)
+        )
+        outcome = guessed.to_outcome()
+        y, truth = (outcomes(table[outcome.column], outcome, "") for table in (source, judging))
+        names = [name for name in kinds if name != outcome.column]
+        fitted = Library(Procedure(library=(LEARNER,)), outcome, names).fit(source, None, Seed(0))
+        learned = predict(fitted, features(judging, names), outcome)
+        if outcome.kind == "multiclass":
+            shares = np.bincount(y.astype(int), minlength=len(outcome.classes or ())) / y.size
+            constant = np.tile(shares, (truth.size, 1))
+        else:
+            constant = np.full(truth.size, y.mean())
+        for demand in demands:
+            loss = guessed.losses.get(demand.name)
+            if loss is None:
+                continue
+            scale = demand.scale[demand.name]
+            real, nothing = (float(loss(truth, p).mean()) * scale for p in (learned, constant))
+            if nothing - real < demand.limit:
+                yield (
+                    f"The limit of {demand.name!r} says little here: a model that always gives the "
+                    f"same answer comes to {number_words(nothing, demand.unit)}, the model of the "
+                    f"real rows to {number_words(real, demand.unit)}, so a release that teaches "
+                    "nothing keeps it too. A smaller one: --limit "
+                    f"{demand.name}={decimal(max(nothing - real, 0.0) / scale / 2.0 or 0.001)}"
+                )
 
     def _kinds(self, outcome: GuessedOutcome | None) -> dict[str, str]:
         """Return what every column holds that is not left out."""
@@ -503,7 +554,7 @@ class _Trying:
                 sources, lambda done: self.progress("reading releases", done, len(sources))
             )
             if sources
-            else self._drawn()
+            else self._drawn(outcome)
         )
         contents: dict[str, str] = {}
         for k, (name, frame) in enumerate(tables):
@@ -534,12 +585,19 @@ class _Trying:
             exclude += lacking
         return tuple(names)
 
-    def _drawn(self) -> Iterator[tuple[str, pd.DataFrame]]:
+    def _drawn(self, guessed: GuessedOutcome | None) -> Iterator[tuple[str, pd.DataFrame]]:
         """Yield the draws of an object of the caller's, made in this process."""
         generator = cast("Generator", self.instead.generator)
         first, draws = self.settings.seed, self.settings.draws
-        self.notes.append("the generator is an object of yours, so it drew in your own process")
-        generator.prepare(self.rows.development.copy(), np.random.default_rng(first))
+        self.notes.append(
+            "the generator is an object of yours, so it drew in your own process: that it kept "
+            "nothing of the rows that judge from before, and reads no file that has them, is your "
+            "word"
+        )
+        # As a generator by name gets it: numbers as numbers, and no column that is left out.
+        kinds = self._kinds(guessed)
+        source = typed(self.rows.development, kinds, MISSING)
+        generator.prepare(source, np.random.default_rng(first))
         for k in range(draws):
             frame = generator.draw(Seed(first + k))
             self.progress("drawing releases", k + 1, draws)
@@ -612,6 +670,14 @@ def _later(trial: Trialled, origin: _Origin, records: int) -> str:
     ]
     first = LATER_SEED if trial.generator is not None else 0
     later = replace(trial, name="my-audit", shares=("0.7", "0.3"))
+    if trial.exposure and trial.generator is None:
+        # Rows of the table that the releases were not made from would count as their members.
+        head += [
+            "Exposure is not in it: an audit takes the rows that it gives to generators for",
+            "members, and these releases were made elsewhere, from rows that it does not know.",
+        ]
+        demands = [demand for demand in trial.demands if demand.name != "exposure"]
+        later = replace(later, exposure=False, demands=demands)
     text = declaration_text(
         later, target=target, table=origin.table, folder=origin.folder, head=head, first=first,
         files=[f"{origin.folder}/{name}" for name in trial.releases], separator=origin.separator,

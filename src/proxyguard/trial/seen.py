@@ -198,13 +198,11 @@ class SeenRecord:
             return "The planner does not model attacks, so no chance is told."
         requirements = tuple(measure.requirement for measure in self.measures)
         claim = planned(self.claim.fixed_claim())
-        case = nearest(
-            Unsettled(
-                mechanism=verdict.mechanism, claim=claim,
-                design=self.design, requirements=requirements,
-                means=unit_means(self.group, requirements),
-                deviations=unit_deviations(self.group), n=self.n_records, mechanisms=1, binding="",
-            )
+        case = Unsettled(
+            mechanism=verdict.mechanism, claim=claim,
+            design=self.design, requirements=requirements,
+            means=unit_means(self.group, requirements),
+            deviations=unit_deviations(self.group), n=self.n_records, mechanisms=1, binding="",
         )  # fmt: skip
         if case.reliability <= claim.target:
             return (
@@ -212,6 +210,7 @@ class SeenRecord:
                 f"limits: were that the truth, no audit for more than "
                 f"{percent(claim.target)} could succeed, of whatever size."
             )
+        case = nearest(case)  # of the valid releases, of which there are some
         # The audit that follows, and no other: its tests, its mode, its sizes.
         tests = tuple(dict.fromkeys(claim.tests(self.design, case.requirements)))
         question = Question(

@@ -176,6 +176,8 @@ class Trial:
     power: str
     n_records: int
     sure: str = ""
+    lenient: tuple[str, ...] = ()
+    """Of each limit that a model which learned nothing keeps: that it does."""
 
     @property
     def decision(self) -> Decision | None:
@@ -188,7 +190,8 @@ class Trial:
     @property
     def heading(self) -> tuple[str, ...]:
         """What stands above everything: what this is, and what it is not."""
-        return (EXPLORATORY,) if self.standing.unseen else (SEEN, EXPLORATORY)
+        what = (EXPLORATORY,) if self.standing.unseen else (SEEN, EXPLORATORY)
+        return (*what, *self.lenient)
 
     @property
     def sentences(self) -> tuple[str, ...]:
