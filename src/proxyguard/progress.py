@@ -31,7 +31,7 @@ def duration(seconds: float) -> str:
     Examples
     --------
     >>> [duration(seconds) for seconds in (0.4, 59.0, 90.0, 5400.0, 200_000.0)]
-    ['1 s', '59 s', '2 min', '1 h 30 min', '2 d 8 h']
+    ['1 s', '59 s', '2 min', '1 h 30 min', '2 d 7 h']
     """
     if seconds < 60.0:
         return f"{max(1, round(seconds))} s"

@@ -488,6 +488,12 @@ class Lingering:
         os.wait()
         time.sleep(120 if self.hang else 0)
         return {{}}
+
+    def prepare(self, source, rng):
+        pass
+
+    def draw(self, seed):
+        raise NotImplementedError
 """
 
 

@@ -186,6 +186,7 @@ def watch_storage(patch: pytest.MonkeyPatch, trap: Trap) -> None:
         setattr(fake, name, getattr(os, name))
     for own in (fdopen, replace, fsync, link):
         setattr(fake, own.__name__, staticmethod(own))
+    fake.supports_dir_fd = {fake.open}  # type: ignore[attr-defined] # as the real one has it
     patch.setattr(storage, "os", fake)
 
 
@@ -389,7 +390,8 @@ def pending(audit: Audit) -> list[str]:
 
 def kill_after(draws: int, audit: Audit, trap: Trap) -> None:
     """Draw, and die once so many draws are kept."""
-    calls = 3 * 3 * draws  # release, model and record: written, renamed, and the folder flushed
+    # The mark of a step, then release, model and record: written, renamed, the folder flushed.
+    calls = 3 + 3 * 3 * draws
     kill(trap, calls, audit.draw)
     assert pending(audit) == list(KEPT[:draws])
 

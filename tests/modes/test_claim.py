@@ -80,10 +80,10 @@ def test_an_unread_stream_does_raise_when_it_is_read() -> None:
 
 
 def test_an_unknown_choice_is_refused_by_name() -> None:
-    with pytest.raises(RegistryError, match="'slakc'") as caught:
+    with pytest.raises(RegistryError, match="slakc") as caught:
         claim(slakc=0.1)
-    assert "'threshold'" in str(caught.value)
-    with pytest.raises(RegistryError, match="'relability_target'"):
+    assert " threshold," in str(caught.value)
+    with pytest.raises(RegistryError, match="relability_target"):
         pg.certify(unread(), [BRIER], relability_target=0.8)  # type: ignore[call-overload]
 
 

@@ -290,17 +290,22 @@ def _draw_counts(
                 )  # fmt: skip
                 continue
             waiting, drawing = begun[member.name, mechanism.name]
-            times = [
-                path.stat().st_mtime
-                for path in (waiting / f"{seed}.json" for seed in seeds)
-                if path.exists()
-            ]
+            written = (_written(waiting / f"{seed}.json") for seed in seeds)
+            times = [at for at in written if at is not None]
             newest = max(times, default=drawing.began)
             yield DrawTally(
                 member=member.name, mechanism=mechanism.name, finished=len(times),
                 registered=len(seeds), had=drawing.had, seconds=max(0.0, newest - drawing.began),
                 last=max(0.0, time() - newest) if times else None,
             )  # fmt: skip
+
+
+def _written(path: Path) -> float | None:
+    """Return when a draw was kept; None where it is not there yet, or was just frozen."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return None
 
 
 def _sequential_counts(registry: Registry, journal: Journal) -> Iterator[DrawTally]:
