@@ -492,3 +492,13 @@ def test_a_generator_without_a_valid_release_has_a_page_and_an_object_gets_numbe
     trial = pg.try_out(tmp_path / "people.csv", Shuffling(), outcome="ill", draws=8)
     assert trial.decision is pg.Decision.VIOLATION
     assert "could succeed, of whatever size" in trial.power
+
+
+def test_the_index_that_pandas_writes_into_a_csv_is_left_out(tmp_path: Path) -> None:
+    for name, seed in (("real", 1), ("release", 3), ("holdout", 2)):
+        people(400, seed).to_csv(tmp_path / f"{name}.csv")
+    trial = pg.try_out(
+        tmp_path / "real.csv", tmp_path / "release.csv", outcome="ill",
+        holdout=tmp_path / "holdout.csv",
+    )  # fmt: skip
+    assert any("look like ids: unnamed column" in note for note in trial.notes)

@@ -35,6 +35,8 @@ MISSING = ("", "NA", "NaN", "nan", "N/A", "n/a", "NULL", "null", "None", "?")
 """Texts that stand for a missing value; the page says so."""
 FEWEST = 30
 """Records that judge, at least: with fewer nothing could be told."""
+UNNAMED = "unnamed column"
+"""What a column without a name is called."""
 RESERVED = 0.3
 """Share of the table that is set aside where the releases are made here, or nobody said."""
 
@@ -101,7 +103,9 @@ def read_source(source: object, what: str) -> pd.DataFrame:
         frame = to_frame(to_arrow(as_frame(source, what)), what)
     if len(frame) == 0:
         raise TableError(f"{what} has no rows")
-    return frame
+    # What the index of a DataFrame becomes in a CSV; nobody could declare a column without a name.
+    unnamed = [name for name in frame.columns if not str(name).strip()]
+    return frame.rename(columns=dict.fromkeys(unnamed, UNNAMED)) if len(unnamed) == 1 else frame
 
 
 def _read_path(path: Path) -> pd.DataFrame:
