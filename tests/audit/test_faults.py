@@ -393,7 +393,7 @@ def spoil(place: Path, fault: str) -> str:
         return "1.parquet"
     if fault == "column":
         frame.drop(columns="second").to_parquet(place, index=False)
-        return "1.parquet lacks the columns ['second'] of the source"
+        return '1.parquet lacks the columns "second" of the source'
     frame["first"] = frame["first"].astype(str)
     frame.loc[3, "first"] = "much"
     frame.to_parquet(place, index=False)

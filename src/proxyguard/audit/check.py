@@ -315,9 +315,10 @@ class _Checker:
         """See that draws of ours could start from the training part."""
         if self.ledger.has(Stage.SEALED):
             sealed = self.ledger.sealed.members[member.name]
-            check_source(mechanism, MemberDevelopment(self.workplace, member, sealed).training())
+            training = MemberDevelopment(self.workplace, member, sealed).training()
+            check_source(member, mechanism, training)
         elif member.name in self.ready:
-            check_source(mechanism, self.ready[member.name].parts["training"])
+            check_source(member, mechanism, self.ready[member.name].parts["training"])
 
     def _check_release_files(
         self, mechanism: MechanismPart, releases: Sequence[ReleaseFile]

@@ -199,8 +199,10 @@ class Descriptions:
         return self._told[key]
 
 
-def check_source(drawn: Drawn, source: pd.DataFrame) -> None:
+def check_source(member: Member, drawn: Drawn, source: pd.DataFrame) -> None:
     """Refuse a source that a generator of ours could not draw from, before anything is frozen.
+
+    It is asked about the columns that draws get: an excluded one is in no source of theirs.
 
     Raises
     ------
@@ -211,7 +213,8 @@ def check_source(drawn: Drawn, source: pd.DataFrame) -> None:
     if is_built_in(generator):
         made = load_generator(generator, drawn.options)
         if isinstance(made, ChecksSource):
-            made.check_source(source)
+            spared = [name for name in source.columns if name in member.spared()]
+            made.check_source(source.drop(columns=spared))
 
 
 def check_machine(drawn: Drawn) -> None:

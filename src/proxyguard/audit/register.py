@@ -633,7 +633,7 @@ def resolve_mechanisms(
                 '"coins" each draw is fitted to other rows; leave its folder out, with noise = '
                 '"seeded" (categorical) or fit = "each draw" (aim)'
             )
-        check_source(drawn_as, development.training())
+        check_source(member, drawn_as, development.training())
         described = place.descriptions.of(place, member, drawn_as, survey)
         registered: dict[str, object] = {
             "generator": generator,
