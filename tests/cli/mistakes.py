@@ -44,9 +44,9 @@ CHECK = "check audit"
 STAGES = ("new", "seal", "register", "draw", "open")
 ROWS, RESERVED = 240, 80
 """Of the table, and of the target that is set aside from it."""
-MARK = "zqx"
+MARK = "zqxjkvbw"
 """What begins every text of a target record, and stands nowhere else."""
-DIGITS = "73915"
+DIGITS = "739152846"
 """Digits of every number of a target record, which stand nowhere else."""
 DECLARATION = f"""\
 format = 1

@@ -86,7 +86,7 @@ def sealed_line(edit: Callable[[str], str]) -> Callable[[str], str]:
 
     def change(text: str) -> str:
         lines = text.splitlines()
-        k = next(k for k, line in enumerate(lines) if line.startswith("zqx"))
+        k = next(k for k, line in enumerate(lines) if line.startswith("zqxjkvbw"))
         lines[k] = edit(lines[k])
         return "\n".join(lines) + "\n"
 
@@ -319,9 +319,9 @@ DECLARED = [
     tabled("a missing outcome in the target",
            sealed_line(lambda row: re.sub("(yes|no)$", "", row))),
     tabled("an outcome in the target that is none",
-           sealed_line(lambda row: re.sub("(yes|no)$", "zqxmaybe", row))),
+           sealed_line(lambda row: re.sub("(yes|no)$", "zqxjkvbwmaybe", row))),
     tabled("text among the numbers of the target",
-           sealed_line(lambda row: re.sub(",[^,]*,", ",zqxold,", row, count=1)),),
+           sealed_line(lambda row: re.sub(",[^,]*,", ",zqxjkvbwold,", row, count=1)),),
     tabled("a word for what is missing among numbers",
            line(4, lambda row: re.sub(",[^,]*,", ",unknown,", row, count=1))),
     declared("a separator of two signs",
@@ -426,7 +426,7 @@ DECLARED = [
              then=resaved(releases=np.array([f"r{k}" for k in range(7)]))),
     declared("losses that are text", *LOSSES, then=resaved(losses=np.full((6, 90, 1), "0.1"))),
     declared("a loss that is no number", *LOSSES, then=one_bad_loss(float("nan"))),
-    declared("a loss above its bound", *LOSSES, then=one_bad_loss(3.73915)),
+    declared("a loss above its bound", *LOSSES, then=one_bad_loss(3.739152846)),
     declared("losses whose file is no npz", *LOSSES,
              then=lambda root: (root / "losses.npz").write_text("0.1,0.2\n")),
     declared("losses without names", *LOSSES,

@@ -318,7 +318,9 @@ def missing_table(sources: Sources) -> ReportTable:
     rows = []
     for name in sources.group_names:
         group = sources.groups[name]
-        for requirement, column in zip(group.requirements, group.columns, strict=True):
+        # Evidence that was combined over batches has p-values alone.
+        pairs = zip(group.requirements, group.columns, strict=True) if group.columns else ()
+        for requirement, column in pairs:
             if column.missing is not None:
                 least, most = min(column.missing), max(column.missing)
                 number = f"{most:,}" if least == most else f"{least:,} to {most:,}"

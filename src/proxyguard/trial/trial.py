@@ -153,6 +153,8 @@ class Trial:
         Records that judge.
     sure
         How sure all intervals are together; nothing where there are none.
+    lenient
+        Of each limit that a model which learned nothing keeps: that it does.
 
     Examples
     --------
@@ -177,7 +179,6 @@ class Trial:
     n_records: int
     sure: str = ""
     lenient: tuple[str, ...] = ()
-    """Of each limit that a model which learned nothing keeps: that it does."""
 
     @property
     def decision(self) -> Decision | None:
