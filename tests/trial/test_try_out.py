@@ -158,7 +158,7 @@ def test_rows_made_from_do_not_judge() -> None:
 def test_a_holdout_that_is_part_of_the_table_is_taken_out_of_it() -> None:
     table = people(700, 1)
     trial = pg.try_out(table, people(300, 3), holdout=table.iloc[500:], workers=1)
-    assert any("200 rows of the table equal rows of the holdout" in note for note in trial.notes)
+    assert any("200 rows of the table are those of the holdout" in note for note in trial.notes)
 
 
 def test_rows_that_releases_never_saw_cannot_be_those_that_they_were_made_from() -> None:
