@@ -206,3 +206,9 @@ def test_labels_of_other_records_are_refused(known: dict[str, Any], words: str) 
     records = pg.Records(strata=["a"] * len(known.get("ids", range(N))), **known)
     with pytest.raises(pg.LossMismatch, match=words):
         as_losses(long(ONE, ("error",)), records, ["error"])
+
+
+def test_records_without_labels_need_no_ids() -> None:
+    same = as_losses(long(ONE, ("error",)), pg.Records(random_order=True), ["error"])
+    assert isinstance(same, LossArray)
+    np.testing.assert_array_equal(same.values, ONE)

@@ -85,6 +85,9 @@ class NamedLosses:
         if self.records is None:
             return self
         if records.ids is None:
+            columns = (records.strata, records.clusters, records.weights)
+            if not records.groups and all(column is None for column in columns):
+                return self  # no label could be another record's
             raise LossMismatch(
                 "the losses name their records in the column 'record', and records has no ids: "
                 "nobody can say whose labels are whose; give records.ids, the names in that column "
