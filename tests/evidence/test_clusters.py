@@ -64,6 +64,21 @@ def test_record_weighted_estimates_and_bounds_are_about_the_mean_over_records() 
     assert evidence.lower[0, 0] <= 0.9 <= evidence.upper[0, 0]
 
 
+def test_clusters_far_smaller_than_the_largest_one_have_bounds_without_a_warning() -> None:
+    # Their records weigh so little that some limits take long to find and others no step.
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(300), rng.integers(1, 6, 300))
+    found = pg.certify(
+        (rng.random((30, labels.size, 1)) < 0.05).astype(float),
+        [LOSS],
+        design=pg.Clustered(weighting="record", max_size=400),
+        records=pg.Records(clusters=labels),
+        reliability_target=0.8,
+    ).evidence
+    assert np.all(found.lower <= found.estimates)
+    assert np.all(found.estimates <= found.upper)
+
+
 def test_clusters_in_chunks_keep_their_uniforms() -> None:
     values = np.random.default_rng(0).random((3, 60, 1)) * 0.4
     labels = np.repeat(np.arange(12), 5)

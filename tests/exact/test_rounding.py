@@ -112,6 +112,19 @@ def test_the_ends_are_never_evaluated() -> None:
     assert all(0.0 < x < 1.0 for x in seen)
 
 
+def test_no_end_is_evaluated_where_another_switch_takes_longer() -> None:
+    # Two doubles below 1 the first is found at once; the second takes all sixty steps.
+    low = np.array([1.0 - 2.0**-52, 0.0])
+
+    def holds(x: np.ndarray) -> np.ndarray:
+        assert np.all((low < x) & (x < 1.0)), x
+        return x > np.array([9.0, 0.7])
+
+    last, first = bracket_switch(holds, low, np.ones(2))
+    assert last[0] == 1.0 - 2.0**-53
+    assert first[0] == 1.0
+
+
 def test_fewer_steps_give_a_wider_bracket_that_still_holds_the_point() -> None:
     last, first = bracket_switch(lambda x: x >= 0.3, np.array(0.0), np.array(1.0), steps=3)
     assert (float(last), float(first)) == (0.25, 0.375)  # by hand: 1/2, 1/4, 3/8

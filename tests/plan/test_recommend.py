@@ -29,7 +29,14 @@ from proxyguard.plan.search import DOUBTED_MARGIN, doubted_law, power, score_rat
 from proxyguard.plan.stress import Stress, default_looks, forecast, stress
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.declaration import read_declaration
-from proxyguard.registry.design import Iid, WithoutReplacement
+from proxyguard.registry.design import (
+    Clustered,
+    Design,
+    Iid,
+    StratifiedClusters,
+    Weighted,
+    WithoutReplacement,
+)
 from proxyguard.registry.test import ComponentTest
 
 ERROR = Requirement(name="error", low=0, high=1, limit=0.3, two_valued=True)
@@ -645,3 +652,31 @@ def test_a_search_with_draws_that_cannot_do_goes_on_to_those_that_can() -> None:
     assert found.reaches
     assert found.chosen.cost < 800  # a search that spent its effort at 26 draws ended above 10,000
     assert sum(o.plan.releases == 26 for o in found.sizes) <= 4
+
+
+UNEQUAL = Clustered(weighting="record", max_size=400)
+
+
+@pytest.mark.parametrize(
+    ("design", "words"),
+    [
+        (
+            Weighted(max_weight=Fraction(5), origin="design"),
+            "as all weights together make of max_w",
+        ),
+        (UNEQUAL, "design=Clustered.* as all records together make of max_size"),
+        (
+            StratifiedClusters(
+                sizes={"a": 20, "b": 20},
+                weights={"a": Fraction(1, 2), "b": Fraction(1, 2)},
+                clusters=UNEQUAL,
+            ),
+            "the clusters of this design do not",
+        ),
+    ],
+)
+def test_units_that_weigh_differently_are_refused_with_what_comes_near(
+    design: Design, words: str
+) -> None:
+    with pytest.raises(RegistryError, match=words):
+        Question(reliability_target="0.8", n=400, design=design)

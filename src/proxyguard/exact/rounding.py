@@ -149,15 +149,20 @@ def bracket_switch(
 
     ``holds`` is false, then true, as its argument grows from ``low`` to ``high``,
     elementwise. The caller takes whichever end weakens its claim. ``holds`` is never
-    evaluated at the ends themselves.
+    evaluated at the ends of an interval, unless there is nothing between them.
     """
     last = np.array(low, dtype=np.float64)
     first = np.array(high, dtype=np.float64)
+    asked = middle = 0.5 * (last + first)
     for _ in range(steps):
-        middle = 0.5 * (last + first)
-        if not np.any((last < middle) & (middle < first)):
+        inside = (last < middle) & (middle < first)
+        if not np.any(inside):
             break
-        true = holds(middle)
-        first = np.where(true, middle, first)
-        last = np.where(true, last, middle)
+        # Where nothing is left between them, rounding has put the middle on an end: what was asked
+        # before is asked again there, and changes nothing.
+        asked = np.where(inside, middle, asked)
+        true = holds(asked)
+        first = np.where(inside & true, asked, first)
+        last = np.where(inside & ~true, asked, last)
+        middle = 0.5 * (last + first)
     return last, first

@@ -17,7 +17,14 @@ from proxyguard.errors import RegistryError, UnsupportedDesign
 from proxyguard.modes.catalog import planned_mode, planned_names
 from proxyguard.modes.planning import Planned, Setting, Way, oracle_releases
 from proxyguard.plan.law import Law
-from proxyguard.registry.design import Design, Iid, Sampling, Weighted, as_design
+from proxyguard.registry.design import (
+    Design,
+    Iid,
+    Sampling,
+    as_design,
+    clusters_of,
+    tests_excess,
+)
 from proxyguard.registry.numbers import MOST_DRAWS, Level, listed, members, real, share, whole
 from proxyguard.registry.numbers import MOST_RECORDS as LARGEST_TARGET
 from proxyguard.registry.requirement import Requirement
@@ -122,12 +129,8 @@ class Question:
         if self.power is not None:
             put("power", float(share(self.power, "power")))
         put("design", as_design(self.design))
-        if isinstance(self.design, Weighted):
-            raise RegistryError(
-                "a plan's records weigh alike, and those of a weighted design do not: plan with "
-                "design=Iid() and so many records as all weights together make of max_weight, "
-                "which is about what they tell"
-            )
+        if tests_excess(self.design):
+            raise RegistryError(_unequal(self.design))
         put("modes", self._read_modes())
         put("tests", members(ComponentTest, self.tests, "tests"))
         if self.budget is not None and not self.sizes():
@@ -240,6 +243,18 @@ class Question:
             left = budget - self.release_cost * releases
             most = min(most, floor(left / self.each_record + 1e-9))
         return most
+
+
+def _unequal(design: Design) -> str:
+    """Return why a design whose units weigh differently is not planned, and what comes near."""
+    units, weigh, instead = "records", "weights together make of max_weight", "Iid()"
+    if clusters_of(design) is not None:
+        units, weigh, instead = "clusters", "records together make of max_size", "Clustered()"
+    return (
+        f"a plan's units weigh alike, and the {units} of this design do not: plan with design="
+        f"{instead}, or proxyguard plan --require, and so many {units} as all {weigh}, which is "
+        "about what they tell"
+    )
 
 
 def geometric(low: int, high: int, count: int) -> list[int]:
