@@ -26,6 +26,7 @@ from proxyguard.documents.document import FORMAT
 from proxyguard.documents.releases import DrawnRelease, DroppedFailure, FailedDraw, read_draw
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.models.stored import load_model
+from proxyguard.registry.declaration import read_declaration
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.sealed_file import SealedFile
@@ -520,6 +521,82 @@ def test_missing_outcomes_count_at_either_bound(tmp_path: Path) -> None:
         seed=int(json.loads(audit.folder.read("evidence.json"))["seed"]), reliability_target="0.3",
     )  # fmt: skip
     assert_same_verdict(audit, by_hand.to_dict())
+
+
+OF_FILES = """
+[[requirement]]
+name = "share of yes"
+form = "query"
+limit = "0.2"
+[requirement.query]
+share = { label = "yes" }
+
+[[mechanism]]
+name = "files"
+generator = "files"
+options = { folder = "releases" }
+draws = 5
+"""
+
+
+def left_out(root: Path, known: Callable[[pd.DataFrame], pd.DataFrame]) -> Audit:
+    """Return an audit of tables with gaps, of which ``known`` gives the rows that are written."""
+    tables = {"target": table(260, seed=2), "development": table(240, seed=3)}
+    tables |= {f"releases/{k}": table(200, seed=10 + k) for k in range(5)}
+    for k, (name, frame) in enumerate(tables.items()):
+        frame.loc[np.random.default_rng(k).random(len(frame)) < 0.1, "label"] = ["?", " ? ", ""][
+            k % 3
+        ]
+        put(known(frame), root / "data" / f"{name}.csv")
+    declared = 'missing_outcomes = "leave out"\nread = { missing = ["?"] }'
+    text = APART.replace("{source}", 'file = "target.csv"').replace("{design}", declared)
+    return certified(root, HEAD + text + PROCEDURE + BRIER + OF_FILES + CLAIM)
+
+
+def test_what_has_no_outcome_may_be_left_out_of_every_table(tmp_path: Path) -> None:
+    audit = left_out(tmp_path / "gaps", lambda frame: frame)
+    clean = left_out(tmp_path / "clean", lambda f: f[f["label"].str.strip().isin(["yes", "no"])])
+    (sealed,) = audit.journal().ledger.sealed.members.values()
+    (other,) = clean.journal().ledger.sealed.members.values()
+    assert sealed.unlabelled == 260 - sealed.records > 10
+    assert (other.records, other.unlabelled) == (sealed.records, 0)
+    # Learned from, asked and judged is what the others would have given.
+    found, wanted = (evidence_of(a, "files")["derived"]["estimates"] for a in (audit, clean))
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
+    assert [d["content"] for d in draws_of(audit, "files")] == [
+        d["content"] for d in draws_of(clean, "files")
+    ]
+    report = (audit.folder.path / "report.md").read_text()
+    assert "that have an outcome 'label'" in report
+    assert f"{sealed.unlabelled} records without one were left out" in report
+    assert audit.verify().findings == clean.verify().findings == []
+
+
+def test_a_reserve_leaves_out_what_has_no_outcome_after_it_was_chosen(tmp_path: Path) -> None:
+    put(table_with_gaps(), tmp_path / "data" / "table.csv")
+    text = HEAD + MISSING.replace("worst", "leave out") + PROCEDURE + BRIER + BOOTSTRAP + CLAIM
+    audit = certified(tmp_path, text)
+    (sealed,) = audit.journal().ledger.sealed.members.values()
+    assert sealed.records == 250 - (sealed.unlabelled or 0) < 245
+    assert audit.verify().findings == []
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        'design = { by = "site", sizes = { a = 5, b = 5 }, weights = { a = "0.5", b = "0.5" } }',
+        'design = { by = "site", weighting = "record", max_size = 200 }',
+        "design = { pool = 900 }",
+    ],
+)
+def test_sizes_and_weights_of_all_records_do_not_hold_for_those_with_an_outcome(
+    design: str,
+) -> None:
+    text = HEAD + APART.replace("{source}", 'file = "target.csv"').replace(
+        "{design}", f'{design}\nmissing_outcomes = "leave out"'
+    )
+    with pytest.raises(RegistryError, match="iid sample"):
+        read_declaration(text + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
 
 
 def test_a_missing_outcome_is_refused_without_a_word_on_it(tmp_path: Path) -> None:

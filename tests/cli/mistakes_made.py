@@ -443,10 +443,10 @@ DECLARED = [
              ('generator = "bootstrap"', 'generator = "copula"\noptions = { train_rows = 5000 }')),
     declared("a condition that does not occur",
              ('generator = "bootstrap"', 'generator = "copula"\n'
-              'options = { condition = { column = "ward", value = "west" } }')),
+              'options = { condition = { column = "ill", value = "maybe" } }')),
     declared("a condition on a column that is not there",
              ('generator = "bootstrap"', 'generator = "copula"\n'
-              'options = { condition = { column = "Ward", value = "north" } }')),
+              'options = { condition = { column = "Ill", value = "yes" } }')),
 ]  # fmt: skip
 
 TYPED = [

@@ -55,7 +55,10 @@ def test_the_positive_value_is_1_however_it_is_written(
 
 def test_an_empty_binary_outcome_is_named_by_place_and_row() -> None:
     for nothing in ("", None, float("nan"), "  "):
-        with pytest.raises(TableError, match="target, row 2: 'y' is missing; give it one"):
+        with pytest.raises(
+            TableError,
+            match="target, row 2: 'y' is missing; give it one, or write missing_outcomes",
+        ):
             outcomes(["yes", nothing, "no"], BINARY, "target")
 
 

@@ -240,6 +240,11 @@ class _Checker:
             assert ready.division is not None  # no losses are given
             check_queries(member, ready.kinds)
             self.ready[member.name] = ready
+            if ready.division.unlabelled:
+                self.result.facts.append(
+                    f"{ready.division.unlabelled:,} target records have no {target.outcome!r} and "
+                    "are left out; nothing is claimed about them"
+                )
             self.sizes[member.name] = TargetSizes(
                 records=planned_records(member, len(ready.division.target)),
                 means=count_requirements(member, ready.kinds, ready.division.development),

@@ -550,8 +550,11 @@ def _estimand(
     ``manifest`` has the draws of a fixed audit.
     """
     sealed = journal.ledger.sealed.members[member.name]
+    known = member.target.estimand
+    if sealed.unlabelled is not None:
+        known += f"; {sealed.unlabelled:,} records without one were left out"
     if sealed.copies is None:
-        return member.target.estimand
+        return known
     rows = sealed.development["training"]
     # A draw that names one row as its members is judged by that row: a reader sees how many.
     own = ", or those of them that a draw named as its own,"
@@ -563,7 +566,7 @@ def _estimand(
         if named:
             own = f", of whom {len(named):,} draws named {min(named):,} to {max(named):,} alone,"
     words = (
-        f"{member.target.estimand}; exposure tells {rows:,} members{own} from others, and "
+        f"{known}; exposure tells {rows:,} members{own} from others, and "
         f"{sealed.copies:,} of {sealed.records:,} target records, which have the values of a "
         "member, are left out of it"
     )

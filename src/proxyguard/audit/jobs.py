@@ -120,6 +120,7 @@ def fit_job(
         kinds={column: kind for column, kind in development.kinds.items() if column not in spared},
         missing=tuple(member.target.read.missing),
         columns=member.columns,
+        labelled=member.target.labelled,
         procedure=member.procedure,
         outcome=member.target.predicted,
         features=tuple(column for column in features if column not in lacks),
@@ -138,6 +139,7 @@ def release_schema(
         member.columns,
         generator=generator,
         lacks=member.spared(release),
+        labelled=member.target.labelled,
     )
 
 
@@ -260,4 +262,5 @@ def _describe_job(
         kinds=None if schema is None else dict(schema.kinds),
         missing=() if schema is None else schema.missing,
         columns={} if schema is None else dict(schema.columns),
+        labelled=None if schema is None else schema.labelled,
     )

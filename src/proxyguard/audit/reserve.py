@@ -32,7 +32,7 @@ from proxyguard.documents.ledger import (
     Registered,
     Sealed,
 )
-from proxyguard.draw.protocol import lost_texts, outcomes
+from proxyguard.draw.protocol import outcomes
 from proxyguard.errors import TableError, TargetReused
 from proxyguard.printable import did_you_mean, found, nearest
 from proxyguard.registry.declaration import Declaration, Member
@@ -44,7 +44,7 @@ from proxyguard.seal.fingerprint import RecordSet, TablePrints, canonical_value,
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Ledger
 from proxyguard.seal.lineage import worst_met
-from proxyguard.tables.columns import as_text
+from proxyguard.tables.columns import as_text, have_value
 from proxyguard.tables.files import SHOWN, Positions, RawTable
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class Division:
     """Of the development rows, where both come from one table."""
     whole: pd.DataFrame | None = None
     """That table, unused rows included."""
+    unlabelled: int = 0
+    """Rows that would be the target's and have no outcome, where such are left out."""
 
 
 def divide(member: Member, data: DataFolders) -> Division:
@@ -93,7 +95,9 @@ def divide(member: Member, data: DataFolders) -> Division:
             training, validation, chosen = block_rows(raw, member)
             rest = np.concatenate([training, validation])
         whole = raw.take(np.arange(len(raw)))
-        return Division(raw.take(chosen), chosen, raw.take(rest), rest, whole)
+        kept = _claimed(raw, target, chosen)
+        lost = len(chosen) - len(kept)
+        return Division(raw.take(kept), kept, raw.take(rest), rest, whole, lost)
     raw = RawTable(data.find(str(target.file or target.population)), target.read)
     everything = np.arange(len(raw))
     source = RawTable(data.find(str(member.development.table)), target.read)
@@ -104,21 +108,27 @@ def divide(member: Member, data: DataFolders) -> Division:
             f"the target lacks the columns {sorted(missing)} of {member.development.table!r}"
         )
     development = source.take(_known(source, target, np.arange(len(source))))
+    kept = _claimed(raw, target, everything)
     # Columns that development lacks are dropped: nothing that is learned there could use them.
-    return Division(raw.take(everything)[source.columns], everything, development)
+    return Division(
+        raw.take(kept)[source.columns], kept, development, unlabelled=len(raw) - len(kept)
+    )
+
+
+def _claimed(raw: RawTable, target: Target, rows: Positions) -> Positions:
+    """Return the rows, of those for the target, that the claim is about."""
+    return _known(raw, target, rows) if target.missing_outcomes == "leave out" else rows
 
 
 def _known(raw: RawTable, target: Target, rows: Positions) -> Positions:
-    """Return the rows of development with an outcome, where one may be missing.
+    """Return the rows with an outcome, where one may be missing.
 
     Nobody learns from a row without an outcome, and development may be any rows.
     """
-    outcome = target.predicted
-    if outcome is None or outcome.missing is None:
+    if target.labelled is None:
         return rows
-    texts, lost = raw.column(outcome.column), lost_texts(outcome)
-    known = [canonical_value(texts[row]) not in lost for row in rows.tolist()]
-    return np.asarray(rows[np.array(known, dtype=bool)])
+    texts = np.array(raw.column(target.labelled), dtype=object)[rows]
+    return np.asarray(rows[have_value(texts, target.read.missing)])
 
 
 def check_columns(member: Member, columns: list[str]) -> None:

@@ -371,6 +371,9 @@ def seal_member(
             development={role: len(rows) for role, rows in parts.items()},
             expected_twins={role: f"{twins:.1f}" for role, twins in ready.prints.expected.items()},
             copies=None if counts is None else counts.copies,
+            unlabelled=(
+                division.unlabelled if member.target.missing_outcomes == "leave out" else None
+            ),
         ),
         files=files,
         means=count_requirements(member, ready.kinds, parts["training"]),

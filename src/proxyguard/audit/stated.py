@@ -292,8 +292,13 @@ def _sealed_problems(
     if sealed.estimand != member.target.estimand:
         yield f"the estimand is {sealed.estimand!r}, declared is {member.target.estimand!r}"
     reserved = member.target.reserve_rows
-    if reserved not in (None, sealed.records):
-        yield f"{sealed.records} records were sealed, the declaration reserves {reserved}"
+    divided = sealed.records + (sealed.unlabelled or 0)
+    if reserved not in (None, divided):
+        apart = f", {sealed.unlabelled} left out" if sealed.unlabelled else ""
+        yield f"{sealed.records} records were sealed{apart}, the declaration reserves {reserved}"
+    left_out = member.target.missing_outcomes == "leave out"
+    if left_out is (sealed.unlabelled is None):
+        yield "how many records without an outcome were left out is told where it is declared alone"
     if member.target.losses is not None:
         names = [asked.name for asked in member.requirement]
         requirements, releases = list(sealed.requirements or ()), sealed.releases or ()

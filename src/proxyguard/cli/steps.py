@@ -116,6 +116,8 @@ def _sealing_lines(sealing: Sealing) -> Iterator[str]:
     for name, member in sealing.record.members.items():
         yield f"{name}: {member.records:,} records sealed; development {member.development}"
         yield f"    Means are over {member.estimand}."
+        if member.unlabelled:
+            yield f"    {member.unlabelled:,} more had no outcome and were left out."
         if member.copies is not None:
             yield (
                 f"    {member.copies:,} of these records have the values of a member: exposure is "

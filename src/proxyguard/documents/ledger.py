@@ -157,6 +157,8 @@ class SealedMember(Document):
     """Twins that coincidence explains, by role."""
     copies: Amount | None = None
     """Records with the values of a training row, which no exposure is about; where one is asked."""
+    unlabelled: Amount | None = None
+    """Records that had no outcome and were left out, where the claim is about the others."""
     releases: tuple[str, ...] | None = None
     """Of given losses: the releases of their file."""
     requirements: tuple[str, ...] | None = None

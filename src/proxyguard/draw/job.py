@@ -68,9 +68,9 @@ class FitJob(Job):
         The files of the training part and, where there is one, of the validation part.
     source_rows
         How many rows the training part has, of which a draw may name its members.
-    kinds, missing, columns
-        The columns of a release with what each holds, texts that stand for a missing number, and
-        how columns are declared to be read.
+    kinds, missing, columns, labelled
+        The columns of a release with what each holds, texts that stand for a missing number, how
+        columns are declared to be read, and the outcome, where rows that lack it are left out.
     procedure, outcome, features
         What is fitted, what it predicts and from which columns; nothing where nothing is.
     learner
@@ -85,6 +85,7 @@ class FitJob(Job):
     kinds: dict[str, str]
     missing: tuple[str, ...] = ()
     columns: dict[str, ColumnPart] = Field(default_factory=dict)
+    labelled: str | None = None
     procedure: Procedure | None = None
     outcome: Outcome | None = None
     features: tuple[str, ...] = ()
@@ -94,7 +95,9 @@ class FitJob(Job):
     @property
     def schema_of_releases(self) -> Schema:
         """What a release of this job holds."""
-        return Schema.of_releases(self.kinds, self.missing, self.columns, generator=self.generator)
+        return Schema.of_releases(
+            self.kinds, self.missing, self.columns, generator=self.generator, labelled=self.labelled
+        )
 
     @property
     def library(self) -> tuple[str, ...]:
@@ -198,6 +201,7 @@ class DescribeJob(Job):
     kinds: dict[str, str] | None = None  # the columns of a release; without them digests alone
     missing: tuple[str, ...] = ()
     columns: dict[str, ColumnPart] = Field(default_factory=dict)
+    labelled: str | None = None
 
     @property
     def what(self) -> str:
@@ -212,8 +216,9 @@ class DescribeJob(Job):
         schema = None
         if self.kinds is not None:
             schema = Schema.of_releases(
-                self.kinds, self.missing, self.columns, generator=self.generator
-            )
+                self.kinds, self.missing, self.columns, generator=self.generator,
+                labelled=self.labelled,
+            )  # fmt: skip
         return Survey(seeds=self.surveyed, schema=schema)
 
     def needs(self) -> Needs:

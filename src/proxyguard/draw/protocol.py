@@ -369,6 +369,13 @@ TINY = 1e-12
 """Probabilities are kept this far from 0 and 1 before a logit is taken."""
 
 
+LACKING = (
+    'give it one, or write missing_outcomes = "leave out" under [target] (nothing is claimed about '
+    'such records) or "worst" (they count at their worst)'
+)
+"""What to do about rows without an outcome."""
+
+
 def lost_texts(outcome: Outcome) -> set[str]:
     """Return the texts, in canonical form, that stand for a missing outcome, where it may be."""
     return {"", *map(canonical_value, outcome.missing or ())}
@@ -413,7 +420,7 @@ def outcomes(values: OutcomeValues, outcome: Outcome, where: str, *, secret: boo
         what = "is missing" if text == "" else f"is not as declared, {_declared(outcome)}"
         shown = "" if secret or text == "" else f"; found {found(text)}"
         more = f" (and {wrong.size - 1:,} more)" if wrong.size > 1 else ""
-        remedy = "give it one, or take the row out" if text == "" else "mend it, or the declaration"
+        remedy = "mend it, or the declaration" if text else LACKING
         raise TableError(
             f"{where}, {row_name(values, row)}{more}: {outcome.column!r} {what}{shown}; {remedy}"
         )

@@ -148,7 +148,8 @@ class Member(DeclarationPart):
                 raise ValueError(
                     f"{r.name!r} asks for the outcome {target.outcome!r}, of which some may be "
                     'missing: missing_outcomes = "worst" fills losses, and cannot say who belongs '
-                    "to a group or a cell; leave that requirement or the missing outcomes out"
+                    "to a group or a cell; leave that requirement out, or write "
+                    'missing_outcomes = "leave out", which claims nothing about such records'
                 )
 
     def _check_columns(self) -> None:

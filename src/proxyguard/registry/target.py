@@ -257,8 +257,9 @@ class Target(DeclarationPart):
     """The ends of the range, of an outcome that is a number."""
     clip: bool = False
     """Whether an outcome outside its range counts as the nearer end, in every table."""
-    missing_outcomes: Literal["refuse", "worst"] = "refuse"
-    """What a target record without an outcome is: an error, or at either bound of the loss."""
+    missing_outcomes: Literal["refuse", "worst", "leave out"] = "refuse"
+    """What a target record without an outcome is: an error, at either bound of the loss, or none of
+    those that the claim is about. But for an error, other tables are read without such rows."""
     exclude: tuple[Name, ...] = ()
     """Columns that no procedure uses, and that no release needs to have."""
     prior_use: Text | None = None
@@ -376,6 +377,12 @@ class Target(DeclarationPart):
             raise ValueError("clip moves a number into its range; the outcome has no range")
         if self.missing_outcomes == "worst" and self.outcome is None and self.losses is None:
             raise ValueError("missing_outcomes is about an outcome or given losses; name one")
+        if self.missing_outcomes == "leave out" and (self.outcome is None or self.design != "iid"):
+            # Sizes, weights and clusters are registered of all records, and hold for them alone.
+            raise ValueError(
+                'missing_outcomes = "leave out" is for an outcome of records that are an iid sample'
+                '; with strata, clusters, weights, a pool or given losses write "worst"'
+            )
         if self.range is not None and not Fraction(self.range[0]) < Fraction(self.range[1]):
             raise ValueError(
                 f'range must increase, the smaller end first; got "{self.range[0]}" and '
@@ -428,6 +435,11 @@ class Target(DeclarationPart):
         )  # fmt: skip
 
     @property
+    def labelled(self) -> str | None:
+        """The outcome, where rows that lack it are left out of development and releases."""
+        return None if self.missing_outcomes == "refuse" else self.outcome
+
+    @property
     def files(self) -> tuple[str, ...]:
         """The files that hold target rows, by the names that the declaration has for them."""
         names = (self.table, self.file, self.population, self.losses)
@@ -473,10 +485,12 @@ class Target(DeclarationPart):
             )
         if isinstance(self.design, WithoutReplacementDesign):
             return f"the pool of {self.design.pool:,} records that the target was drawn from"
+        left_out = self.missing_outcomes == "leave out"
+        known = f" that have an outcome {self.outcome!r}" if left_out else ""
         if self.draw is not None:
             return (
                 f"this empirical population, the sealed file {self.population!r}, each of its "
-                "records equally likely"
+                f"records{known} equally likely"
             )
         source = self.table or self.file or self.losses
-        return f"the law of the records of {source!r}, at their natural prevalence"
+        return f"the law of the records of {source!r}{known}, at their natural prevalence"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal, InvalidOperation
 from math import inf
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.errors import TableError, UnreadValue
+from proxyguard.registry.numbers import canonical_value
 from proxyguard.registry.target import ColumnPart, DeclaredColumns
 from proxyguard.tables.notation import ISO, Notation
 
@@ -101,6 +102,23 @@ def typed(
             )
     # Without columns there are no records, however many rows the frame has.
     return pd.DataFrame(read, index=frame.index if read else None)
+
+
+def have_value(values: Series | NDArray[np.object_], missing: Iterable[str]) -> NDArray[np.bool_]:
+    """Return which values are none of the texts that stand for a missing one.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> have_value(pd.Series(["yes", "", " NA", None]), ["NA"]).tolist()
+    [True, False, False, False]
+    """
+    import pandas as pd
+
+    codes, distinct = pd.factorize(np.asarray(values, dtype=object), use_na_sentinel=False)
+    lost = {"", *map(canonical_value, missing)}
+    known = np.array([canonical_value(as_text(text)) not in lost for text in distinct], dtype=bool)
+    return np.asarray(known[codes])
 
 
 def _texts(values: Series, part: ColumnPart) -> Series:

@@ -36,7 +36,15 @@ from proxyguard.errors import BrokenTable, TableError
 from proxyguard.registry.numbers import canonical_value
 from proxyguard.registry.target import DeclaredColumns, TableReading
 from proxyguard.seal.storage import open_plain, read_whole
-from proxyguard.tables.columns import NUMBERS, as_text, as_texts, doubles_in, is_number, typed
+from proxyguard.tables.columns import (
+    NUMBERS,
+    as_text,
+    as_texts,
+    doubles_in,
+    have_value,
+    is_number,
+    typed,
+)
 from proxyguard.tables.ipc import SUFFIXES, ipc_table
 
 if TYPE_CHECKING:
@@ -539,6 +547,7 @@ class Schema:
     missing: tuple[str, ...] = ()  # texts that stand for a missing number
     columns: DeclaredColumns = field(default_factory=dict)  # how they are declared to be read
     predictions: bool = False  # of target records, made elsewhere; kinds are then not looked at
+    labelled: str | None = None  # the outcome, without which a row is no record of a release
 
     @classmethod
     def of_releases(
@@ -549,6 +558,7 @@ class Schema:
         *,
         generator: str | None = None,
         lacks: Collection[str] = (),
+        labelled: str | None = None,
     ) -> Schema:
         """Return what a generator's releases hold, of the columns that the table has.
 
@@ -566,12 +576,15 @@ class Schema:
             The generator's name; stored predictions are no records of the table.
         lacks : collection of str
             Columns that releases need not have.
+        labelled : str, optional
+            The outcome, where rows that lack it are left out.
         """
         return cls(
             kinds={name: kind for name, kind in dict(kinds).items() if name not in lacks},
             missing=tuple(missing),
             columns=columns or {},
             predictions=generator == "predictions",
+            labelled=labelled,
         )
 
     def records(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -579,6 +592,9 @@ class Schema:
         kinds = self.kinds
         if self.predictions:
             kinds = {str(c): "number" for c in frame.columns if is_prediction(str(c))}
+        elif self.labelled in frame.columns:
+            known = have_value(frame[self.labelled], self.missing)
+            frame = frame if known.all() else frame[known].reset_index(drop=True)
         return typed(frame, dict(kinds), self.missing, self.columns)
 
     def content(self, frame: pd.DataFrame) -> str:

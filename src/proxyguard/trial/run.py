@@ -661,6 +661,12 @@ def _some(frame: pd.DataFrame) -> str:
 def _later(trial: Trialled, origin: _Origin, records: int) -> str:
     """Return the declaration of the same audit on records that nobody has looked at."""
     target = ['file = "fresh.csv"             # records that nobody has looked at']
+    if trial.outcome is not None:
+        target += [
+            "# As in the trial, nothing is claimed about records without an outcome:",
+            '# "worst" counts them at their worst (not beside shares of it), "refuse" stops there.',
+            'missing_outcomes = "leave out"',
+        ]
     head = [
         "The audit of a trial: the same requirements, learner and claim, on fresh records.",
         "proxyguard init my-audit --from this folder makes it.",
