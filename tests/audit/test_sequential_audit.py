@@ -448,6 +448,32 @@ def test_a_stream_judges_each_candidate_on_records_of_its_own(tmp_path: Path) ->
     assert (audit.folder / NAME).read_bytes() == before
 
 
+def test_a_round_counts_its_records_by_their_weights(tmp_path: Path) -> None:
+    weights = np.random.default_rng(5).choice([1.0, 4.0], size=400)
+    design = (
+        'positive = "yes"\ndesign = { weight = "persons", max_weight = "4", origin = "design" }'
+    )
+    text = DECLARATION.replace('positive = "yes"', design)
+    put(table().assign(persons=weights), tmp_path / "data" / "table.csv")
+    audit = Audit(tmp_path / "audit", home=tmp_path / "home", data=[tmp_path / "data"], workers=1)
+    audit.init(text.replace("{limit}", "0.28") + STREAM)
+    assert audit.check().problems == []
+    audit.seal()
+    audit.register()
+    for path in candidates(tmp_path / "candidates")[:2]:  # tables without weights
+        audit.submit(path)
+    chunk, _ = whole_target(audit)
+    losses = losses_by_hand(audit, chunk)
+    persons = chunk.frame["persons"].to_numpy(dtype=np.float64)
+    for t, entry in enumerate(audit.journal().ledger.find(Stage.SCORED)):
+        batch = slice(60 * t, 60 * (t + 1))
+        ((estimate,),) = entry.body.to_dict()["statistics"]["derived"]["estimates"]
+        by_hand = np.average(losses[t, batch], weights=persons[batch])
+        assert estimate == pytest.approx(by_hand, abs=1e-12)
+    audit.close()
+    assert_verified(audit)
+
+
 def test_a_round_that_is_judged_on_records_of_an_earlier_one_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forge: Any
 ) -> None:

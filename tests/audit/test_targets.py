@@ -435,6 +435,23 @@ def test_weights_make_a_claim_per_person_represented(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_releases_made_elsewhere_need_no_weights(tmp_path: Path, named: bool) -> None:
+    frame = table()
+    frame["persons"] = np.random.default_rng(6).choice([0.5, 1.0, 8.0], size=len(frame))
+    put(frame, tmp_path / "data" / "table.csv")
+    claim = named_releases(tmp_path / "data") + RELEASES_CLAIM
+    if not named:
+        for seed in range(100, 105):
+            put(table(240, seed=seed), tmp_path / "data" / "made" / f"{seed}.csv")
+        claim = BOOTSTRAP.replace(
+            '"bootstrap"\ndraws', '"files"\noptions = { folder = "made", first = 100 }\ndraws'
+        )
+        claim += CLAIM
+    audit = certified(tmp_path, HEAD + WEIGHTED + PROCEDURE + BRIER + claim)
+    assert audit.certificate().predicate.estimand["target"].startswith("the persons")
+
+
 @pytest.mark.parametrize(
     ("weight", "words"),
     [

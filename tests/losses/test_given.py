@@ -12,8 +12,9 @@ import pyarrow.feather as feather
 import pytest
 
 import proxyguard as pg
-from proxyguard.losses.measure import read_loss_file
+from proxyguard.losses.measure import check_bounds, read_loss_file
 from proxyguard.losses.read import LossArray, as_losses
+from proxyguard.registry.parts import RequirementPart
 
 R, N = 6, 40
 LOSSES = (np.random.default_rng(1).random((R, N, 2)) < 0.05).astype(float)
@@ -175,6 +176,52 @@ def test_labels_of_records_come_with_a_table_and_not_with_an_array(tmp_path: Pat
         assert given.labels == [f"w{k % 3}" for k in range(N)]
     with pytest.raises(pg.TableError, match="write an npz file with both"):
         read_loss_file(as_npy(tmp_path), "ward", ["error"])
+
+
+@pytest.mark.parametrize(
+    ("column", "first", "same"), [("ward", "w1", " w1"), ("persons", "2.5", "2.50")]
+)
+def test_a_record_has_one_label_whatever_the_release(
+    tmp_path: Path, column: str, first: str, same: str
+) -> None:
+    frame = long().assign(**{column: first})
+    frame.loc[3 * N + 7, column] = same
+    frame.to_csv(tmp_path / "long.csv", index=False)
+    assert len(read_loss_file(tmp_path / "long.csv", column, ["error", "brier"]).labels or ()) == N
+    frame.loc[3 * N + 7, column] = "7.75"
+    frame.to_csv(tmp_path / "long.csv", index=False)
+    with pytest.raises(pg.TableError, match=rf"long.csv, row {3 * N + 8}: '{column}' is an") as no:
+        read_loss_file(tmp_path / "long.csv", column, ["error", "brier"])
+    assert "7.75" not in str(no.value)
+
+
+@pytest.mark.parametrize("form", ["wide", "long"])
+def test_a_blank_cell_is_a_missing_loss_and_another_text_is_named_by_its_place(
+    tmp_path: Path, form: str
+) -> None:
+    frame = (wide() if form == "wide" else long(ONE, ("error",))).astype(object)
+    row, column = (5, "seed 2") if form == "wide" else (2 * N + 5, "error")
+    frame.loc[row, column] = None
+    frame.to_csv(tmp_path / "losses.csv", index=False)
+    given = read_loss_file(tmp_path / "losses.csv", None, ["error"])
+    assert np.argwhere(np.isnan(given.values)).tolist() == [[2, 5, 0]]
+    part = RequirementPart(name="error", loss="brier", form="absolute", limit="0.3")
+    with pytest.raises(
+        pg.TableError, match=r'2, record 5 .* no number.*missing_outcomes = "worst"'
+    ):
+        check_bounds(given, [part])
+    check_bounds(given, [part], gaps=True)
+    asked: Any = {"reliability_target": 0.1, "seed": 3}
+    worst = pg.Requirement(name="error", low=0, high=1, limit=0.3, missing="worst")
+    path: Any = tmp_path / "losses.csv"
+    assert pg.certify(path, [worst], **asked).evidence.columns[0].missing.tolist()[2] == 1
+    with pytest.raises(pg.LossOutOfBounds, match='declare missing="worst"'):
+        pg.certify(path, [ERROR], **asked)
+    frame.loc[row, column] = "0,25"
+    frame.to_csv(tmp_path / "losses.csv", index=False)
+    with pytest.raises(pg.LossMismatch, match=f"column '{column}', row {row + 1} is no num") as no:
+        pg.certify(path, [ERROR], **asked)
+    assert "0,25" not in str(no.value)
 
 
 def test_labels_beside_a_table_are_matched_by_id_whatever_the_order_of_its_rows() -> None:

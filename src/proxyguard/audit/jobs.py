@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from proxyguard.adapters.files import FOLDER, declared_files
+from proxyguard.adapters.files import FOLDER, NAMED, declared_files
 from proxyguard.adapters.kept import kept_folders
 from proxyguard.audit.folder import EVIDENCE
 from proxyguard.documents.registry import DrawnMechanism, RegisteredProcedure
@@ -32,7 +32,7 @@ from proxyguard.draw.pool import asked
 from proxyguard.draw.protocol import ChecksMachine, ChecksSource
 from proxyguard.draw.sources import Described, set_root
 from proxyguard.registry.declaration import Member
-from proxyguard.registry.parts import Drawn
+from proxyguard.registry.parts import GIVEN, Drawn
 from proxyguard.seal.journal import NAME
 from proxyguard.tables.files import Schema
 
@@ -98,6 +98,7 @@ def draw_job(
         "may_ignore_seed": may_ignore_seed,
         "coins": coins,
     }
+    lacks = {*lacks, *member.spared(delivered=generator in (*GIVEN, NAMED))}
     fits = fit_job(development, name=name, allow=allow, learner=learner, lacks=lacks)
     return DrawJob.model_validate({**dict(fits), **draws})
 
@@ -138,7 +139,7 @@ def release_schema(
         member.target.read.missing,
         member.columns,
         generator=generator,
-        lacks=member.spared(release),
+        lacks=member.spared(release, delivered=generator in (*GIVEN, NAMED)),
         labelled=member.target.labelled,
     )
 
@@ -215,8 +216,8 @@ def check_source(member: Member, drawn: Drawn, source: pd.DataFrame) -> None:
     if is_built_in(generator):
         made = load_generator(generator, drawn.options)
         if isinstance(made, ChecksSource):
-            spared = [name for name in source.columns if name in member.spared()]
-            made.check_source(source.drop(columns=spared))
+            spared = member.spared(delivered=generator in GIVEN)
+            made.check_source(source[[name for name in source.columns if name not in spared]])
 
 
 def check_machine(drawn: Drawn) -> None:

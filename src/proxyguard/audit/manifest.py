@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.adapters.files import NAMED
 from proxyguard.audit.folder import RELEASES, AuditFolder
 from proxyguard.audit.jobs import release_schema
 from proxyguard.documents.ledger import Frozen, SealedMember
@@ -122,7 +123,7 @@ def _claimed(registry: Registry, mechanism: str, draws: Iterable[AnyDraw]) -> li
 def schema_of(registry: Registry, member: Member, name: str, sealed: SealedMember) -> Schema:
     """Return what the releases of a mechanism, or a named release, hold."""
     mechanism = registry.members[member.name].drawn(name)
-    generator = None if mechanism is None else mechanism.generator
+    generator = NAMED if mechanism is None else mechanism.generator
     return release_schema(member, sealed.kind_of, generator, name)
 
 

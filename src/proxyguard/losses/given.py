@@ -16,19 +16,21 @@ from dataclasses import dataclass
 from itertools import product
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from proxyguard.errors import LossMismatch
+from proxyguard.errors import LossMismatch, UnreadValue
 from proxyguard.exact.rounding import Array
 from proxyguard.losses.records import AnyArray, Records
 from proxyguard.registry.target import TableReading
-from proxyguard.tables.columns import as_text
+from proxyguard.tables.columns import as_text, typed
 from proxyguard.tables.files import as_frame, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    Series: TypeAlias = "pd.Series[object]"
 
 KEYS = ("release", "record")
 """The columns that make a table of losses a long one."""
@@ -242,11 +244,12 @@ def _from_long(frame: pd.DataFrame, names: Sequence[str], where: str) -> NamedLo
             f"and {len(records)} records"
         )
     # As many rows as there are pairs, and no pair twice: then none is missing.
+    keyed[requirements] = _doubles(frame[requirements], where)  # an error names a row as it came
     ordered = keyed.set_index(list(KEYS))
     if not ordered.index.is_unique:
         raise LossMismatch(f"{where} has two rows for one release and record")
     whole = ordered.reindex(list(product(releases, records)))
-    values = _doubles(whole[requirements], where)
+    values = whole[requirements].to_numpy(dtype=np.float64)
     return NamedLosses(
         values=values.reshape(len(releases), len(records), len(requirements)),
         releases=releases,
@@ -256,11 +259,27 @@ def _from_long(frame: pd.DataFrame, names: Sequence[str], where: str) -> NamedLo
 
 
 def _doubles(table: pd.DataFrame, where: str) -> Array:
+    """Return a table's losses; a blank one is missing, as the requirement says what that is."""
     try:
         return np.asarray(table.to_numpy(dtype=np.float64, na_value=np.nan))
     except (ValueError, TypeError):
-        kinds = [name for name in table.columns if table[name].dtype.kind not in "fiub"]
-        raise LossMismatch(
-            f"{where}: the columns {kinds[:5]} hold no numbers, and a column is the losses of a "
-            "release or of a requirement; what is known of the records goes into records"
-        ) from None
+        pass  # one of them is text: a file of CSV is, and says by it which losses are missing
+    losses = dict.fromkeys(table.columns, "number")
+    try:
+        return typed(table, losses, TableReading().missing).to_numpy(dtype=np.float64)
+    except UnreadValue as error:
+        kinds = [name for name in table.columns if _no_numbers(table[name])]
+        wrong = f"column {error.column!r}, row {error.row + 1} is no number; mend it, or leave it "
+        wrong += "blank where the loss is missing"
+        if kinds:
+            wrong = (
+                f"the columns {kinds[:5]} hold no numbers, and a column is the losses of a release "
+                "or of a requirement; what is known of the records goes into records"
+            )
+        raise LossMismatch(f"{where}: {wrong}") from None
+
+
+def _no_numbers(values: Series) -> bool:
+    import pandas as pd
+
+    return bool(pd.to_numeric(values, errors="coerce").isna().all())

@@ -36,6 +36,7 @@ from proxyguard.registry.exposure import (
     ThresholdRule,
 )
 from proxyguard.registry.fields import number
+from proxyguard.registry.numbers import canonical_value
 from proxyguard.registry.parts import Choose, RequirementPart
 from proxyguard.registry.requirement import (
     MODEL,
@@ -781,8 +782,18 @@ def _from_table(
         raise TableError(f"{path.name} lacks the column {design_column!r} of the design")
     labels = frame.pop(design_column).map(as_text)
     if "record" in frame.columns:
-        # As the first release has them: strata and clusters belong to the records.
-        labels = labels[~frame["record"].map(as_text).duplicated()]
+        records = frame["record"].map(as_text)
+        first = ~records.duplicated()
+        known = dict(zip(records[first], labels[first].map(canonical_value), strict=True))
+        # Strata, clusters and weights belong to the records, whatever the release.
+        other = np.flatnonzero(labels.map(canonical_value) != records.map(known))
+        if other.size:
+            raise TableError(
+                f"{path.name}, row {other[0] + 1}: {design_column!r} is another than in the first "
+                f"row of the same record, and so it is in {other.size:,} rows; it belongs to the "
+                "record, so give it alike with every release"
+            )
+        labels = labels[first]
     return from_frame(frame, names, path.name), labels.tolist()
 
 
@@ -810,10 +821,16 @@ def check_bounds(
         if wrong.size:
             r, i = (int(k) for k in wrong[0])
             # Where it is and never what: a loss may tell the outcome.
-            odd = "no number" if np.isnan(column[r, i]) else "a value outside its bounds"
+            missing = np.isnan(column[r, i])
+            odd = "no number" if missing else "a value outside its bounds"
+            remedy = (
+                'mend the loss, or write missing_outcomes = "worst" in [target]'
+                if missing
+                else "mend the loss, or the bounds"
+            )
             raise TableError(
                 f"{declared.name}: release {given.releases[r]}, record {i} (from 0) has {odd}, "
                 f"declared are low = {low:g} and high = {high:g}"
                 + (f", and so have {len(wrong) - 1:,} others" if len(wrong) > 1 else "")
-                + "; mend the loss, or the bounds"
+                + f"; {remedy}"
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from proxyguard.modes.claim import Mode
-from proxyguard.registry.design import Design, Iid
+from proxyguard.registry.design import Design, Iid, Weighted
 
 
 class Stream(Mode):
@@ -18,11 +18,13 @@ class Stream(Mode):
     @classmethod
     def target_objections(cls, design: Design) -> list[str]:
         """Return why a target cannot be divided into rounds; empty where it can."""
-        # Batches of one finite population, or of one stratum or cluster, depend on each other:
-        # what a round learned of them would reach the next candidate.
-        if isinstance(design, Iid):
+        # Weights leave records iid. Batches of one finite population, or of one stratum or cluster,
+        # depend on each other: what a round learned of them would reach the next candidate.
+        if isinstance(design, Iid | Weighted):
             return []
         return [
-            "the batches of a stream are independent records; the design is "
-            f"{type(design).__name__}, whose records are not"
+            "a round of a stream takes the next records of the target in a random order, and those "
+            f"of {type(design).__name__} are then no sample of their own: declare records of one "
+            "law, with weights or without, or bring each round's sample to CandidateStream in "
+            "Python"
         ]

@@ -208,22 +208,28 @@ class Member(DeclarationPart):
         hidden.update(target.design_columns[isinstance(target.design, StratifiedDesign) :])
         return [name for name in columns if name not in hidden]
 
-    def spared(self, release: str | None = None) -> frozenset[str]:
+    def spared(self, release: str | None = None, *, delivered: bool = False) -> frozenset[str]:
         """Return the columns that releases need not have: excluded ones that nothing asks for.
 
         Parameters
         ----------
         release
             The name of one release, which may lack further columns.
+        delivered
+            Whether releases were made elsewhere, as a named one is. These need no weights either:
+            only target records are weighted. A generator here may draw by those of its source.
         """
-        target = self.target
+        lacks = {part.name: part.lacks for part in self.release}
+        target, unused = self.target, {*self.excluded}
         asked = {target.outcome, *target.design_columns}
+        if isinstance(target.design, WeightedDesign) and (delivered or release in lacks):
+            asked.discard(target.design.weight)
+            unused.add(target.design.weight)
         for requirement in self.requirement:
             asked |= requirement.release_columns
             for attack in requirement.attacks or ():
                 asked |= self.attacking.settings(attack).columns
-        lacks = {part.name: part.lacks for part in self.release}.get(release or "", ())
-        return frozenset({*self.excluded} - asked) | set(lacks)
+        return frozenset(unused - asked) | set(lacks.get(release or "", ()))
 
     @property
     def exposures(self) -> tuple[RequirementPart, ...]:
