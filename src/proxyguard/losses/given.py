@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import product
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from proxyguard.tables.files import as_frame, read_table
 if TYPE_CHECKING:
     import pandas as pd
 
-    Series: TypeAlias = "pd.Series[object]"
+    from proxyguard.tables.columns import Series
 
 KEYS = ("release", "record")
 """The columns that make a table of losses a long one."""
