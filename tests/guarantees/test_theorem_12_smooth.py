@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import proxyguard as pg
 from proxyguard.exact.contamination import ramp_ceiling, ramp_sensitivity
+from proxyguard.modes.claim import Claim
+from proxyguard.modes.planning import AuditPlan, planned
 from proxyguard.modes.smooth import (
+    Pilots,
     SmoothEvidence,
     certify_ramp_markov,
     certify_smooth,
     certify_smooth_rescaled,
     certify_smooth_sharp,
+    choose_ramps,
+    ramps_tried,
 )
 from proxyguard.registry.budget import direct_budget, sharp_budget
 
@@ -112,3 +119,53 @@ def test_certify_on_losses(bound, within_budget, repeat):
         )  # fmt: skip
         errors += found.decision is pg.Decision.VALIDATED
     assert within_budget(errors, trials, ALPHA)
+
+
+# Widths from development. The worst that the theorem allows: of every invalid release the share
+# `kappa_h + rho_h sqrt(n E/2)` scores, with E exponential, and valid ones always do. The theorem
+# knows this law width by width and nothing of the widths together: here each has an E of its own.
+FALLS = pg.Requirement(name="loss", low=0, high=1, limit=0.5, slack=0.02, two_valued=True)
+PLAN = AuditPlan(
+    claim=planned(Claim.of({"mode": "smooth", "reliability_target": "0.8", "alpha": "0.05"})),
+    n=20_000, releases=450,
+)  # fmt: skip
+
+
+def falsely_validates(
+    rng: np.random.Generator, evidence: SmoothEvidence, valid: int,
+    verdicts: dict[tuple[float, int], bool],
+) -> bool:  # fmt: skip
+    """Return whether the sharp bound exceeds a reliability that is just ``TARGET``."""
+    n = evidence.n_records
+    share = min(1.0, evidence.kappa + evidence.sensitivity * np.sqrt(n * rng.exponential() / 2))
+    count = int(valid + rng.binomial(evidence.n_releases - valid, share))
+    key = (evidence.kappa, count)
+    if key not in verdicts:
+        scored = replace(evidence, rounded=count)
+        verdicts[key] = PLAN.claim.exceeds(scored, WHOLE, TARGET)
+    return verdicts[key]
+
+
+def test_widths_from_pilots_keep_the_level(within_budget, repeat):
+    rng, trials = np.random.default_rng(1204), repeat(4000)
+    errors, verdicts = 0, {}
+    for trial in range(trials):
+        if trial % 100 == 0:  # other pilots, and so now and then another width
+            means = np.where(rng.random(20) < 0.9, rng.normal(0.3, 0.05, 20), 0.5)
+            pilots = Pilots(means=means[:, None], chances=np.full(20, 1 / 20))
+            chosen = choose_ramps(PLAN, (FALLS,), pilots)
+        errors += falsely_validates(rng, chosen.scores, rng.binomial(450, TARGET), verdicts)
+    assert within_budget(errors, trials, ALPHA)
+    assert errors > 0.3 * ALPHA * trials  # the level is spent
+
+
+def test_twin_whose_width_is_chosen_on_the_scored_target(beyond_doubt, repeat):
+    rng, trials = np.random.default_rng(1205), repeat(1000)
+    pilots = Pilots(means=np.full((20, 1), 0.3), chances=np.full(20, 1 / 20))
+    tried = ramps_tried(PLAN, (FALLS,), pilots)
+    verdicts: dict[tuple[float, int], bool] = {}
+    errors = 0
+    for _ in range(trials):
+        valid = rng.binomial(450, TARGET)
+        errors += any(falsely_validates(rng, one.scores, valid, verdicts) for one in tried)
+    assert beyond_doubt(errors, trials, ALPHA)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_DOWN, Context, Decimal
+from decimal import ROUND_DOWN, Context
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
@@ -538,27 +538,19 @@ def decimal_down(value: float, digits: int = 4) -> str:
     return f"{rounded.normalize():f}"
 
 
-def with_slacks(law: Law, slack: float, ramp: float | None) -> tuple[Requirement, ...]:
-    """Return the requirements with slacks, and ramps, as shares of what there is room for."""
-    found = []
-    for requirement, margin in zip(law.requirements, law.margins, strict=True):
-        own = float(decimal_down(slack * float(margin)))
-        tight = replace(requirement, slack=own, ramp=None)
-        if ramp is not None:
-            room = float(Decimal(repr(tight.cutoff)) - Decimal(repr(requirement.low)))
-            tight = replace(tight, ramp=float(decimal_down(ramp * room)))
-        found.append(tight)
-    return tuple(found)
+def with_slacks(law: Law, slack: float) -> tuple[Requirement, ...]:
+    """Return the requirements with slacks as a share of what there is room for."""
+    return tuple(
+        replace(requirement, slack=float(decimal_down(slack * float(margin))), ramp=None)
+        for requirement, margin in zip(law.requirements, law.margins, strict=True)
+    )
 
 
-def slack_settings(
-    law: Law, ramps: Sequence[float | None] = (None,)
-) -> Iterator[tuple[Requirement, ...]]:
-    """Yield the requirements with the slacks, and ramps, that are worth trying."""
+def slack_settings(law: Law) -> Iterator[tuple[Requirement, ...]]:
+    """Yield the requirements with the slacks that are worth trying."""
     for slack in SLACKS:
-        for ramp in ramps:
-            try:
-                tight = with_slacks(law, slack, ramp)
-            except RegistryError:  # a cutoff below the loss's lower bound: no such setting
-                continue
-            yield tight
+        try:
+            tight = with_slacks(law, slack)
+        except RegistryError:  # a cutoff below the loss's lower bound: no such setting
+            continue
+        yield tight

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
+from math import floor
 from typing import ClassVar
 
 import numpy as np
 
+from proxyguard.errors import RegistryError
 from proxyguard.exact.contamination import markov_allowance, ramp_radius
 from proxyguard.exact.mean import kl_mean_lower
-from proxyguard.exact.rounding import Array, weaken_lower
+from proxyguard.exact.rounding import GUARD, Array, weaken_lower
 from proxyguard.exact.sharp import smooth_lower, smooth_pvalue
 from proxyguard.modes import planning
 from proxyguard.modes.claim import Levels, Tests, choice, level
@@ -32,7 +35,7 @@ from proxyguard.plan.law import Law
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.design import Design, Sampling
-from proxyguard.registry.requirement import Form
+from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.test import (
     Bound,
     ComponentTest,
@@ -42,8 +45,17 @@ from proxyguard.registry.test import (
     ramp_sensitivity,
 )
 
-RAMPS = (0.3, 0.6, 1.0)
-"""Ramp widths that are tried, as shares of the cutoff's distance to the lower bound."""
+WIDTHS = (
+    "2", "1.5", "1.2", "1", "0.9", "0.8", "0.7", "0.6", "0.5", "0.4", "0.3", "0.25", "0.2", "0.15",
+    "0.1",
+)  # fmt: skip
+"""Ramp widths that are tried, as shares of the pilots' distance to the cutoff, widest first.
+
+Registered widths rest on these: other shares would be another rule, under another name.
+"""
+
+APART = 1e-9
+"""How much larger a predicted bound must be to be preferred: machines differ in the last digit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +207,150 @@ def _parts(
     return score_rate, allowance, steps
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pilots:
+    """Mean losses of releases that are not audited: what ramp widths are chosen on."""
+
+    means: Array  # (A, J), unit scale
+    chances: Array  # (A,), summing to at most 1: the rest never scores
+
+    def middle_below(self, requirement: Requirement, j: int) -> float:
+        """Return the median of the ``j``-th means below the cutoff, the lower of two middle ones.
+
+        Raises
+        ------
+        RegistryError
+            None lies below it.
+        """
+        below = self.means[:, j] < requirement.unit_cutoff
+        order = np.argsort(self.means[below, j], kind="stable")
+        reached = np.cumsum(self.chances[below][order])
+        if not reached.size or reached[-1] == 0.0:
+            raise RegistryError(
+                f"{requirement.name}: a ramp falls from the cutoff {requirement.cutoff:g} towards "
+                "the pilots, and none has its mean below it; a higher limit, a smaller slack or a "
+                "better generator is needed"
+            )
+        # A half is reached by a rounded sum.
+        middle = order[np.argmax(reached >= (0.5 - GUARD) * reached[-1])]
+        return float(self.means[below, j][middle])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ramps:
+    """Ramps of one share of the pilots' distances, and what they cost at one size."""
+
+    share: str
+    requirements: tuple[Requirement, ...]
+    scores: SmoothEvidence  # if fresh releases score as the pilots do
+    bound: float  # on the reliability, predicted from these scores
+
+    def records(self, plan: AuditPlan, *, most: int = 10**7) -> int | None:
+        """Return the least records with which such scores would validate; None if none do."""
+
+        def validates(n: int) -> bool:
+            sized = replace(plan, n=n)
+            again = _sized(self.requirements, sized, self.scores.mean_score)
+            claim = _smooth(sized)
+            return claim.exceeds(again, sized.levels(self.requirements).lower, claim.target)
+
+        least = planning.least_size(validates, 1, most)
+        return None if least > most else least
+
+
+def ramps_tried(plan: AuditPlan, requirements: Requirements, pilots: Pilots) -> list[Ramps]:
+    """Return what ramps of every share in `WIDTHS` cost; a requirement's own ramp stays.
+
+    Each open ramp is the share times the distance to the cutoff from the middle one of the pilot
+    means below it, rounded down to four digits, and at most what there is down to the lower bound.
+
+    Raises
+    ------
+    RegistryError
+        No pilot mean of a requirement lies below its cutoff.
+    """
+    claim, budget = _smooth(plan), plan.levels(requirements).lower
+    return [
+        Ramps(
+            share=share, requirements=ramped, scores=scores,
+            bound=claim.bounded(scores, budget).value,
+        )
+        for share, ramped, scores in _ramped(plan, requirements, pilots)
+    ]  # fmt: skip
+
+
+def choose_ramps(plan: AuditPlan, requirements: Requirements, pilots: Pilots) -> Ramps:
+    """Return the ramps of `ramps_tried` with the largest predicted bound, of equal ones the widest.
+
+    Guarantee
+    ---------
+    Theory section 2, "Widths from development": every bound of smooth mode holds as it stands,
+    as long as the pilots are neither the draws that are scored nor judged on the target.
+    """
+    claim, budget = _smooth(plan), plan.levels(requirements).lower
+    best: Ramps | None = None
+    tried = _ramped(plan, requirements, pilots)
+    if claim.bound is Bound.SHARP:  # likely ones first, so that few bounds are computed in full
+        tried.sort(key=lambda one: claim.pvalue(one[2], claim.target))
+    for share, ramped, scores in tried:
+        if best is not None and not claim.exceeds(scores, budget, best.bound + APART):
+            continue
+        value = claim.bounded(scores, budget).value
+        best = Ramps(share=share, requirements=ramped, scores=scores, bound=value)
+    assert best is not None  # there are widths
+    return best
+
+
+def _smooth(plan: AuditPlan) -> Smooth:
+    if not isinstance(plan.claim, Smooth):
+        raise RegistryError(f"ramps are chosen for smooth mode, and the mode is {plan.claim.mode}")
+    return plan.claim
+
+
+def _ramped(
+    plan: AuditPlan, requirements: Requirements, pilots: Pilots
+) -> list[tuple[str, tuple[Requirement, ...], SmoothEvidence]]:
+    """Return the requirements with ramps of every share, and how pilots would score by them."""
+    distances = [
+        r.cutoff - (r.low + pilots.middle_below(r, j) * r.width) if r.ramp is None else 0.0
+        for j, r in enumerate(requirements)
+    ]
+    tried: dict[tuple[Requirement, ...], str] = {}
+    for share in WIDTHS:
+        ramped = tuple(
+            r if r.ramp is not None else replace(
+                r, ramp=float(planning.decimal_down(min(float(share) * distance, _room(r))))
+            )
+            for r, distance in zip(requirements, distances, strict=True)
+        )  # fmt: skip
+        tried.setdefault(ramped, share)  # wide ones are cut to the same
+    means = [
+        float(np.minimum(1.0, ramp_scores(ramped, pilots.means) @ pilots.chances))
+        for ramped in tried
+    ]
+    return [
+        (share, ramped, _sized(ramped, plan, mean))
+        for (ramped, share), mean in zip(tried.items(), means, strict=True)
+    ]
+
+
+def _room(requirement: Requirement) -> float:
+    """Return the widest ramp that there is: from the cutoff to the lower bound, in decimals."""
+    return float(Decimal(repr(requirement.cutoff)) - Decimal(repr(requirement.low)))
+
+
+def _sized(requirements: Requirements, plan: AuditPlan, mean: float) -> SmoothEvidence:
+    """Return the evidence of an audit whose releases have this mean ramp score."""
+    return SmoothEvidence(
+        n_releases=plan.releases,
+        n_records=plan.n,
+        mean_score=mean,
+        rounded=floor(plan.releases * mean + APART),
+        kappa=ramp_ceiling(requirements, plan.n),
+        sensitivity=ramp_sensitivity(requirements, plan.n),
+    )
+
+
 def least_rounded(
     releases: int, n: int, *, target: float, kappa: float, sensitivity: float, alpha: float
 ) -> int:
@@ -252,11 +408,27 @@ class Smooth(ScoredViolations, Planned):
 
     def lower_bound(self, evidence: MechanismEvidence, levels: Levels) -> ReliabilityBound:
         """Return the bound of the registered kind."""
-        scores = score_by_ramp(evidence)
+        return self.bounded(score_by_ramp(evidence), levels.lower)
+
+    def bounded(self, scores: SmoothEvidence, budget: Budget) -> ReliabilityBound:
+        """Return the bound of the registered kind on given scores."""
         if self.bound is Bound.SHARP:
-            return certify_smooth_sharp(scores, levels.lower, reliability_target=self.target)
+            return certify_smooth_sharp(scores, budget, reliability_target=self.target)
         certify = certify_smooth if self.bound is Bound.PAPER else certify_smooth_rescaled
-        return certify(scores, levels.lower)
+        return certify(scores, budget)
+
+    def exceeds(self, scores: SmoothEvidence, budget: Budget, reliability: float) -> bool:
+        """Return whether the bound lies above a reliability; the sharp one without computing it."""
+        if self.bound is Bound.SHARP and 0.0 < reliability < 1.0:
+            return self.pvalue(scores, reliability) <= float(budget.total)
+        return self.bounded(scores, budget).value > reliability
+
+    def pvalue(self, scores: SmoothEvidence, reliability: float) -> float:
+        """Return the sharp p-value of a reliability of at most so much."""
+        return smooth_pvalue(
+            scores.rounded, scores.n_releases, target=reliability, kappa=scores.kappa,
+            sensitivity=scores.sensitivity, n_records=scores.n_records,
+        )  # fmt: skip
 
     @classmethod
     def ways(cls, question: Asked, tests: Sequence[ComponentTest | None]) -> list[Way]:
@@ -265,11 +437,14 @@ class Smooth(ScoredViolations, Planned):
 
     @classmethod
     def settings(cls, way: Way, question: Asked, law: Law, n: int, releases: int) -> Settings:
-        """Yield several slacks, ramps and shares of the error."""
-        for requirements in planning.slack_settings(law, RAMPS):
+        """Yield several slacks and shares of the error, with the ramps that are best by the law."""
+        pilots = Pilots(means=law.means, chances=law.releases)
+        for requirements in planning.slack_settings(law):
             for share in planning.TARGET_SHARES if way.split else (None,):
-                choices = {} if share is None else {"target_share": share}
-                yield way.plan(question, n, releases, **choices), requirements
+                plan = way.plan(
+                    question, n, releases, **({} if share is None else {"target_share": share})
+                )
+                yield plan, choose_ramps(plan, requirements, pilots).requirements
 
     def registered(self) -> dict[str, Choice]:
         """Return the bound, and the share of the target where it has one."""
