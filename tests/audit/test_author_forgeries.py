@@ -680,7 +680,9 @@ def much_variance(column: Value) -> None:
 
 
 def both_win(column: Value) -> None:
-    column.update(mean=[1.0] * 8, log_peak=[[80.0] * 8] * 2, log_final=[[80.0] * 8] * 2)
+    column.update(
+        mean=[1.0] * 8, variance=[0.0] * 8, log_peak=[[80.0] * 8] * 2, log_final=[[80.0] * 8] * 2
+    )
 
 
 def boundless_capital(column: Value) -> None:

@@ -16,7 +16,7 @@ import proxyguard as pg
 from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.errors import LossMismatch, SealError
 from proxyguard.evidence.component import component_pvalues
-from proxyguard.evidence.record import check_counts, evidence_record
+from proxyguard.evidence.record import Size, check_counts, evidence_record
 from proxyguard.evidence.releases import evidence_of
 from proxyguard.losses.cell import Column, Reading
 from proxyguard.modes.claim import Claim
@@ -285,6 +285,6 @@ def test_requirements_of_one_name_are_named_and_no_others() -> None:
 
 def test_a_group_that_has_two_sizes_is_found() -> None:
     group = {requirement.group for requirement in RECORDED.requirements}
-    check_counts(recorded(), RECORDED, 1000, dict.fromkeys(group, 1000))
+    check_counts(recorded(), RECORDED, 1000, dict.fromkeys(group, Size(1000, None)))
     with pytest.raises(SealError, match="for another requirement of the same group"):
-        check_counts(recorded(), RECORDED, 1000, dict.fromkeys(group, 999))
+        check_counts(recorded(), RECORDED, 1000, dict.fromkeys(group, Size(999, None)))

@@ -8,8 +8,8 @@ statistics alone and derives the rest anew, so that nobody has to believe a reco
 from __future__ import annotations
 
 from dataclasses import fields
-from math import e, inf, log
-from typing import Literal
+from math import e, inf
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +24,15 @@ from proxyguard.documents.evidence import (
 )
 from proxyguard.errors import SealError
 from proxyguard.evidence.releases import ReleaseEvidence, evidence_of, is_published
-from proxyguard.exact.rounding import GUARD
+from proxyguard.exact.rounding import GUARD, Array
 from proxyguard.losses.cell import Column, Reading, share_column
+from proxyguard.losses.records import record_weights
 from proxyguard.registry.design import (
     Design,
     Sampling,
     Stratified,
     StratifiedClusters,
     clusters_of,
-    sees_losses,
     tests_excess,
 )
 from proxyguard.registry.requirement import Form, Requirement
@@ -159,8 +159,17 @@ def _check_rounding(column: Column, requirement: Requirement, digits: int | None
         )
 
 
-# How many records, or clusters, count for each subgroup of one target; ``None`` is all of it.
-Sizes = dict[str | None, int]
+class Size(NamedTuple):
+    """How many records, or clusters, count for a subgroup, and what they weigh on average."""
+
+    units: int
+    share: float | None
+
+
+# Of each subgroup of one target; ``None`` is all of it.
+Sizes = dict[str | None, Size]
+# What statistics of one sample may differ by: they are sums of the same numbers in other orders.
+SLACK = 1e-9
 
 
 def check_counts(
@@ -187,15 +196,17 @@ def check_counts(
         If no losses give these statistics: somebody wrote them.
     """
     sizes = {} if sizes is None else sizes
+    for requirement, column in zip(reading.requirements, record.columns, strict=True):
+        sizes.setdefault(requirement.group, Size(column.n, column.size_share))
     for j, (requirement, column) in enumerate(
         zip(reading.requirements, record.columns, strict=True)
     ):
         counted = column.n
-        known = sizes.setdefault(requirement.group, counted)
-        if known != counted:
+        known = sizes[requirement.group]
+        if known.units != counted:
             raise SealError(
-                f"{requirement.name}: {counted} records were counted, and {known} for another "
-                f"requirement of the same group, {requirement.group!r}"
+                f"{requirement.name}: {counted} records were counted, and {known.units} for "
+                f"another requirement of the same group, {requirement.group!r}"
             )
         design = reading.design
         whole = requirement.group is None and clusters_of(design) is None
@@ -213,12 +224,43 @@ def check_counts(
                 f"{requirement.name}: the mean weight of a unit belongs to designs whose units "
                 "weigh differently, and to no other"
             )
+        _check_weight(column, requirement, design, n_records, sizes)
         if column.unmeasured is not None and requirement.form is not Form.EXPOSURE:
             raise SealError(f"{requirement.name}: every release has losses, and none is unmeasured")
         if column.answer is not None:
             _check_share(_read_column(column), requirement)
         _check_ranges(_read_column(column), reading, j, len(record.releases))
         _check_fills(_read_column(column), requirement, design)
+
+
+def _check_weight(
+    column: ColumnRecord, requirement: Requirement, design: Design, n_records: int, sizes: Sizes
+) -> None:
+    """Raise unless units of these sizes and these groups can weigh so much on average."""
+    n, share = column.n, column.size_share
+    if share is None:
+        return
+    known, every = sizes[requirement.group].share, sizes.get(None)
+    low, high = 0.0, 1.0
+    clusters = clusters_of(design)
+    if clusters is not None:
+        # Each record counts once in the cluster that it is in.
+        each = n_records / (clusters.max_size or 1)
+        low, high = (each * weight for weight in _unit_weights(design, n))
+    elif every is not None and every.share is not None and n:
+        # What a subgroup leaves of the weights, the other records have; none has more than all.
+        mass = every.units * every.share
+        low, high = max(0.0, mass - (every.units - n)) / n, min(1.0, mass / n)
+    if known is None or abs(known - share) > SLACK or not low - SLACK <= share <= high + SLACK:
+        raise SealError(f"{requirement.name}: records of this target cannot weigh {share:g} each")
+
+
+def _unit_weights(design: Design, n: int) -> tuple[float, float]:
+    """Return the least and the largest weight of a unit in a mean of ``n`` units."""
+    if isinstance(design, Stratified) and design.sampling is Sampling.WEIGHTED:
+        weights = record_weights(design).values()
+        return min(weights), max(weights)
+    return 1.0 / max(n, 1), 1.0 / max(n, 1)
 
 
 def _check_fills(column: Column, requirement: Requirement, design: Design) -> None:
@@ -230,10 +272,9 @@ def _check_fills(column: Column, requirement: Requirement, design: Design) -> No
         if column.variance_low is not None:
             raise SealError(f"{name}: a second variance is on record, and no loss was filled")
         return
-    share, apart = missing / max(column.n, 1), column.mean - column.violation_mean
-    # A weight, or a cluster, may count for more than its part of the records.
-    plain = sees_losses(design) and design.sampling is not Sampling.WEIGHTED
-    close = np.abs(apart - share) <= 1e-9 if plain else (apart >= -1e-9)
+    apart = column.mean - column.violation_mean
+    low, high = _filled(column, missing, design)
+    close = (apart >= low - SLACK) & (apart <= high + SLACK)
     if column.mean_low is None or not np.all(close & (missing >= 0)):
         raise SealError(f"{name}: the two directions differ by other than the missing losses")
     pairs = ((column.variance, column.variance_low), (column.indicators, column.indicators_low))
@@ -241,8 +282,8 @@ def _check_fills(column: Column, requirement: Requirement, design: Design) -> No
         raise SealError(f"{name}: a statistic of one direction alone is on record")
     # Where nothing is missing both directions saw the same losses.
     whole = missing == 0
-    same = [np.abs(apart) <= 1e-9]
-    same += [np.abs(first - second) <= 1e-9 for first, second in pairs
+    same = [np.abs(apart) <= SLACK]
+    same += [np.abs(first - second) <= SLACK for first, second in pairs
              if first is not None and second is not None]  # fmt: skip
     if any(np.any(whole & ~alike) for alike in same):
         raise SealError(f"{name}: the two directions differ, and no loss is missing")
@@ -251,18 +292,38 @@ def _check_fills(column: Column, requirement: Requirement, design: Design) -> No
         filled = ones - ones_low
         if np.any((filled < 0) | (filled > missing)):
             raise SealError(f"{name}: draws of the two directions differ by more than is missing")
-    low = column.count_low
-    if (column.count is None) != (low is None) or (
-        column.count is not None and low is not None and np.any(column.count - low != missing)
+    low_count = column.count_low
+    if (column.count is None) != (low_count is None) or (
+        column.count is not None
+        and low_count is not None
+        and np.any(column.count - low_count != missing)
     ):
         raise SealError(f"{name}: the two counts differ by other than the missing losses")
+
+
+def _filled(column: Column, missing: NDArray[np.int64], design: Design) -> tuple[Array, Array]:
+    """Return the least and the most by which so many missing losses set two means apart."""
+    least, most = _unit_weights(design, column.n)
+    share, clusters = column.size_share, clusters_of(design)
+    lost = missing.astype(np.float64)
+    low, high = least * lost, most * lost
+    if clusters is not None:
+        # One record of a cluster counts for its part of the cluster's mean, or of the largest one.
+        low = low / (clusters.max_size or inf)
+        high = high if share is None else high / (clusters.max_size or 1)
+    elif share is not None:
+        # Those that are not missing weigh at most all they could.
+        low = np.maximum(0.0, share - (1.0 - low))
+    return low, np.minimum(high, 1.0 if share is None else share)
 
 
 def _check_ranges(column: Column, reading: Reading, j: int, releases: int) -> None:
     """Raise where a statistic is beyond what any losses of ``n`` records give."""
     requirement, n = reading.requirements[j], column.n
+    # What rounding up may add to a number, where statistics are published rounded.
+    slack = 0.0 if reading.digits is None else 10.0**-reading.digits
     # The variance of numbers in [0, 1] is at most 1/4, with Bessel's factor, and then rounded up.
-    top = 0.25 * n / max(n - 1, 1) + (0.0 if reading.digits is None else 10.0**-reading.digits)
+    top = 0.25 * n / max(n - 1, 1) + slack
     ranges: dict[str, tuple[float, float]] = {
         "mean": (0.0, 1.0), "mean_low": (0.0, 1.0), "block_means": (0.0, 1.0),
         "size_share": (0.0, 1.0), "variance": (0.0, top), "variance_low": (0.0, top),
@@ -278,6 +339,14 @@ def _check_ranges(column: Column, reading: Reading, j: int, releases: int) -> No
             raise SealError(f"{requirement.name}: {what} is not of {releases} releases")
         if not np.all((statistic >= low) & (statistic <= high * (1.0 + GUARD))):
             raise SealError(f"{requirement.name}: {what} is not between {low:g} and {high:g}")
+    if column.answer is None and n:
+        pairs = [(column.mean, column.variance, column.count)]
+        if column.mean_low is not None:
+            low_variance = column.variance_low if requirement.fills_missing else None
+            pairs.append((column.mean_low, low_variance, column.count_low))
+        for mean, variance, count in pairs:
+            _check_moments(mean, variance, count, column, reading, j)
+        _check_block_sum(column, reading, requirement)
     for what in ("log_peak", "log_final", "log_evalue"):
         capital = getattr(column, what)
         if capital is None:
@@ -290,26 +359,88 @@ def _check_ranges(column: Column, reading: Reading, j: int, releases: int) -> No
             )
 
 
+def _check_moments(
+    mean: Array, variance: Array | None, count: NDArray[np.int64] | None,
+    column: Column, reading: Reading, j: int,
+) -> None:  # fmt: skip
+    """Raise unless units that weigh so much can have this mean, this variance and this count.
+
+    What is tested of a unit is ``v + w (u - v)``, with ``w`` in [0, 1] and of mean `size_share`: a
+    forger who is held to [0, 1] alone would find light records further from the limit than any are.
+    """
+    requirement, n = reading.requirements[j], column.n
+    v, name = requirement.unit_limit, requirement.name
+    share = 1.0 if column.size_share is None else column.size_share
+    slack = SLACK if reading.digits is None else 2.0 * 10.0**-reading.digits
+    mass = mean - v * (1.0 - share)  # of w u
+    if not np.all((mass >= -slack) & (mass <= share + slack)):
+        raise SealError(
+            f"{name}: a mean is not between {v * (1.0 - share):g} and "
+            f"{v * (1.0 - share) + share:g}, and units that weigh {share:g} have no other"
+        )
+    if reading.design.sampling is Sampling.WEIGHTED:
+        return  # the mean is one of strata, and the variance is read by no test
+    if (
+        count is not None
+        and reading.digits is None
+        and np.any(np.abs(mean * n - count) > n * SLACK)
+    ):
+        raise SealError(f"{name}: a mean is not that of so many losses at their bound")
+    if variance is None:
+        return
+    mass = np.clip(mass, 0.0, share)
+    rest, bessel = share - mass, n / max(n - 1, 1)  # of w (1 - u)
+    above, below, square = (1.0 - v) * mass, v * rest, (mean - v) ** 2
+    high = bessel * ((1.0 - v) * above + v * below - square)
+    low = np.zeros_like(high)
+    if requirement.two_valued and clusters_of(reading.design) is None:
+        # So many of them are above the limit that the two sides are as flat as they can be.
+        both = above + below
+        ones = np.clip(np.divide(above, both, where=both > 0.0, out=mass.copy()), mass, 1.0 - rest)
+        square_above = np.divide(above**2, ones, where=ones > 0.0, out=np.zeros_like(low))
+        square_below = np.divide(below**2, 1.0 - ones, where=ones < 1.0, out=np.zeros_like(low))
+        low = bessel * (square_above + square_below - square)
+    if not np.all((variance >= low - slack) & (variance <= high + slack)):
+        raise SealError(f"{name}: losses of this mean have another variance")
+
+
+def _check_block_sum(column: Column, reading: Reading, requirement: Requirement) -> None:
+    """Raise unless the blocks leave to the records outside them what those can have."""
+    plain = requirement.group is None and clusters_of(reading.design) is None
+    if column.block_means is None or reading.block_size is None or not plain:
+        return
+    count, rest = divmod(column.n, reading.block_size)
+    outside = column.n * column.mean - reading.block_size * column.block_means.sum(axis=1)
+    slack = column.n * (SLACK if reading.digits is None else 2.0 * 10.0**-reading.digits)
+    if column.block_means.shape[1] != count or np.any(
+        (outside < -slack) | (outside > rest + slack)
+    ):
+        raise SealError(f"{requirement.name}: the block means are not those of losses of this mean")
+
+
 def _largest_capital(column: Column, reading: Reading, j: int) -> NDArray[np.float64]:
     """Return an upper bound of the log capital of any bet on losses of a mean: (2, R).
 
-    A stake loses at most all: a loss ``u`` below the limit ``v`` multiplies the capital by at most
-    ``(1 - u)/(1 - v)``, any other by at most 1. The logarithm of that is at most ``1 - u`` times
-    its largest ratio to ``1 - u``, at ``u = 0`` or at ``1 - u = e (1 - v)``, and the ``1 - u`` sum
-    to ``n (1 - mean)``. A weighted mean says nothing of that sum, which is at most ``n``.
+    A stake loses at most all: a loss ``u`` of weight ``w`` multiplies the capital by at most ``1 +
+    w (v - u)/(1 - v)``, and by at most 1 above the limit. Let ``p`` be the share of losses below
+    it. Their ``w (v - u)`` sum to the most where the others have ``w`` and ``u`` of 1, as far as
+    the mean lets them: by concavity to ``n p log(C/p)`` with ``1 - p`` at most the mean of ``w u``
+    and ``C = 1 + (mean of w (v - u))/(1 - v)``, which is the largest at ``p = C/e``. Strata with
+    weights of their own make those weights ``w``, as shares of the largest.
     """
-    limit, n = reading.requirements[j].unit_limit, column.n
-    weighted = (
-        isinstance(reading.design, Stratified) and reading.design.sampling is Sampling.WEIGHTED
-    )
+    v, n = reading.requirements[j].unit_limit, column.n
+    share = 1.0 if column.size_share is None else column.size_share
     # Rounded means were rounded apart: each direction takes the one that allows more.
-    sums = np.stack([1.0 - column.violation_mean, column.mean])
+    means = np.stack([column.violation_mean, 1.0 - column.mean])
     if reading.requirements[j].fills_missing:  # each has a mean of its own, which is not rounded
-        sums = np.stack([1.0 - column.mean, column.violation_mean])
-    rates = [1.0 / (e * left) if e * left < 1.0 else -log(left) for left in (1.0 - limit, limit)]
-    if weighted:
-        sums = np.ones_like(sums)
-    return np.asarray(n * sums * np.array(rates)[:, None] + GUARD * (n + 1))
+        means = np.stack([column.mean, 1.0 - column.violation_mean])
+    limits = np.array([v, 1.0 - v])[:, None]
+    scale = 1.0 / max(n * _unit_weights(reading.design, n)[1], 1.0)
+    mass = scale * np.clip(means - limits * (1.0 - share), 0.0, share)
+    largest = 1.0 + (limits * scale * share - mass) / (1.0 - limits)
+    below = np.clip(largest / e, 1.0 - mass, 1.0)
+    gain = below * np.log(np.maximum(largest, GUARD) / np.maximum(below, GUARD))
+    return np.asarray(n * np.maximum(gain, 0.0) + GUARD * (n + 1))
 
 
 def _check_share(column: Column, requirement: Requirement) -> None:
