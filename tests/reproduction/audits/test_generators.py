@@ -85,14 +85,18 @@ def test_the_cost_of_kept_draws_stands_in_the_document(
     def named(name: str) -> Any:
         return SimpleNamespace(certificate=lambda: SimpleNamespace(name=name))
 
-    run: Any = SimpleNamespace(paper=named("spambase-aim"), ours=named("spambase-aim-ours"))
+    run: Any = SimpleNamespace(
+        paper=named("spambase-aim"), ours=named("spambase-aim-ours"), variants=()
+    )
     shown = generators.kept_draws(run)
     assert (
         "| `spambase-aim` | workload random, pairs 20, rho 2/5 | 3 | 1 | 51 | 153 | opendp 0.16.0 |"
         in shown
     )
     assert "spambase-aim-ours" not in shown  # none of its draws is there yet
-    other: Any = SimpleNamespace(paper=named("magic-bootstrap"), ours=named("magic-bootstrap-ours"))
+    other: Any = SimpleNamespace(
+        paper=named("magic-bootstrap"), ours=named("magic-bootstrap-ours"), variants=()
+    )
     assert generators.kept_draws(other) == ""
 
 
@@ -192,10 +196,15 @@ def test_both_workloads_stand_side_by_side_under_the_papers_analysis(
         (one,) = generators.component_violations("toy", run, violated)
     # Holm over three at half of .05: .012 is within .025 / 2.
     assert one.here == (2, 3)
-    *_, row = generators.other_workload(run, published).splitlines()
+    *_, head, _, row = generators.other_workload(
+        replace(run, variants=(audit,)), published
+    ).splitlines()
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[0] == "AIM"
+    assert head.count(f"`{audit.certificate().name}`") == 2  # its analysis and its mean AUC
     # Three of three recognized: .025 of the error gives .025^(1/3) = .2924.
-    assert cells[1] == cells[2]
+    assert cells[1] == cells[2] == cells[3]
     assert cells[1].startswith("0 violations; recognized 3 of 3, at least 0.2924")
-    assert 0.6 < float(cells[3]) == float(cells[4]) < 0.95  # areas of a noisy rule
+    assert (
+        0.6 < float(cells[4]) == float(cells[5]) == float(cells[6]) < 0.95
+    )  # areas of a noisy rule

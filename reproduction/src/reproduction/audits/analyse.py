@@ -42,7 +42,7 @@ class Run:
     ours: pg.Audit
     original: pg.Audit | None = None  # of an analysis that was withdrawn
     sealed_only: tuple[pg.Audit, ...] = ()
-    variants: tuple[pg.Audit, ...] = ()  # the paper's settings with one of its models each
+    variants: tuple[pg.Audit, ...] = ()  # one of its models each, or another mechanism
 
     @property
     def certified(self) -> tuple[pg.Audit, ...]:

@@ -76,7 +76,7 @@ def _known(auc: float | None) -> float:
 
 def repeats(run: Run, published: Published) -> str:
     """Return where the published figures lie among those of other divisions and seeds."""
-    if not published.variants:
+    if not published.figures:
         return ""
     found = read(run, SPREAD)
     rows = [
@@ -91,7 +91,7 @@ def repeats(run: Run, published: Published) -> str:
 
 def otherwise(run: Run, published: Published) -> str:
     """Return the same figures under choices that the declarations do not make."""
-    if not published.variants:
+    if not published.figures:
         return ""
     found = read(run, SPREAD_OTHERWISE)
     rows = []

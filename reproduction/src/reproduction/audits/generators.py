@@ -108,10 +108,10 @@ def component_violations(name: str, run: Run, published: Published) -> list[Comp
 
 def kept_draws(run: Run) -> str:
     """Return how the draws that are kept were made, and what they cost."""
-    audits = {audit.certificate().name: audit for audit in (run.paper, run.ours)}
+    names = [audit.certificate().name for audit in (run.paper, run.ours, *run.variants)]
     rows = [
         (f"`{recipe.folder}`", *_cells(manifest))
-        for name in audits
+        for name in names
         for recipe in recipes_of(name)
         if (manifest := manifest_of(KEPT / recipe.folder)) is not None
     ]
@@ -135,17 +135,21 @@ def _cells(manifest: Manifest) -> tuple[object, ...]:
 
 
 def other_workload(run: Run, published: Published) -> str:
-    """Return the paper's analysis of its workload's draws, and of those of the other workload."""
+    """Return the paper's analysis of its draws, and of those with another workload or bins."""
     if not recipes_of(run.ours.certificate().name) or NAMED not in published.claims:
         return ""
-    found = {audit: analyse(audit, published.claims[NAMED]) for audit in (run.paper, run.ours)}
+    audits = {
+        "published workload": run.paper,
+        "pairs with the outcome": run.ours,
+        **{f"`{audit.certificate().name}`": audit for audit in run.variants},
+    }
+    found = {what: analyse(audit, published.claims[NAMED]) for what, audit in audits.items()}
     rows = [
-        (mechanism, *(_both(found[audit], mechanism) for audit in (run.paper, run.ours)),
-         *(_auc(audit, mechanism) for audit in (run.paper, run.ours)))
-        for mechanism in found[run.paper]
+        (mechanism, *(_both(bounds, mechanism) for bounds in found.values()),
+         *(_auc(audit, mechanism) for audit in audits.values()))
+        for mechanism in found["published workload"]
     ]  # fmt: skip
-    columns = ("mechanism", "published workload", "pairs with the outcome",
-               "mean AUC, published workload", "mean AUC, pairs with the outcome")  # fmt: skip
+    columns = ("mechanism", *audits, *(f"mean AUC, {what}" for what in audits))
     return say("other_workload", mark=NOT_REGISTERED) + table(columns, rows)
 
 

@@ -82,7 +82,8 @@ class Published:
     needs: str | None = None  # the package without which its mechanism does not draw
     sealed_only: tuple[str, ...] = ()  # audits of which the lineage is all that is needed
     joins: str = ""  # a declaration whose candidates join those of `screen`, in one family
-    variants: tuple[str, ...] = ()  # further declarations, with one of the published models each
+    variants: tuple[str, ...] = ()
+    """Further declarations: with one of the published models each, or with another mechanism."""
     amend: tuple[str, str, str] | None = None  # text, its replacement, the reason
     steps: Mapping[str, str] = field(default_factory=dict)
     """Numbers on the way to the direct bound, by the label that a certificate gives them."""

@@ -226,7 +226,8 @@ def prepare_data(name: str, folder: Path) -> None:
 
 def begin_named(name: str, work: Path) -> pg.Audit:
     """Return the audit of this name, its data prepared and its target sealed."""
-    prepare_data(name.removesuffix("-ours"), work / "data")
+    base = next((base for base, known in AUDITS.items() if name in known.variants), None)
+    prepare_data(base or name.removesuffix("-ours"), work / "data")
     audit = open_folder(name, work, None)
     begin(audit, declaration(name))
     return audit
