@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import integrate, optimize, stats
 
+from conformance.ramps import best_ramps
 from proxyguard import Requirement
 from proxyguard.errors import RegistryError
 from proxyguard.modes.claim import Claim
@@ -34,71 +34,6 @@ def pilots_of(*columns: Array) -> Pilots:
     return Pilots(means=np.stack(unit, axis=1), chances=np.full(len(columns[0]), 1 / len(unit[0])))
 
 
-def divergence(q: float, p: float) -> float:
-    """Return the Bernoulli divergence ``d_B(q, p)``."""
-    return float(sum(a * np.log(a / b) for a, b in ((q, p), (1 - q, 1 - p)) if a > 0.0))
-
-
-def predicted(plan: AuditPlan, ramped: list[tuple[Requirement, float]], score: float) -> float:
-    """Return the bound by quadrature and root finding, with nothing of the package."""
-    n, releases, bound = plan.n, plan.releases, plan.claim.registered()["bound"].value
-    kappa, slope = 0.0, 0.0
-    for requirement, width in ramped:
-        span = requirement.high - requirement.low
-        v, c = ((x - requirement.low) / span for x in (
-            requirement.limit, requirement.limit - float(requirement.slack or 0.0)
-        ))  # fmt: skip
-        h = width / span
-        tail = integrate.quad(
-            lambda s, c=c, v=v: np.exp(-n * divergence(c - s, v)), 0.0, h, points=[min(h, 0.01)]
-        )[0]
-        kappa, slope = max(kappa, tail / h), slope + 1.0 / h
-    rho = min(1.0, slope / n)
-
-    def pvalue(eta: float) -> float:
-        def inside(x: float) -> float:
-            b = min(1.0, kappa + rho * np.sqrt(n * x / 2.0))
-            count = int(releases * score + 1e-9)
-            return float(stats.binom.sf(count - 1, releases, 1 - (1 - eta) * (1 - b))) * np.exp(-x)
-
-        return float(integrate.quad(inside, 0.0, 25.0, limit=200)[0])
-
-    if bound == "sharp":
-        if pvalue(1e-9) > 0.05:
-            return 0.0
-        return float(optimize.brentq(lambda eta: pvalue(eta) - 0.05, 1e-9, 1 - 1e-9))
-    low = 0.0
-    if score > 0.0:
-        low = optimize.brentq(
-            lambda p: releases * divergence(score, p) - np.log(40.0), 1e-12, min(score, 1 - 1e-12)
-        )
-    c = kappa + rho * np.sqrt(n / 2.0 * np.log(40.0))
-    return max(0.0, low - c) / (1.0 if bound == "paper" or c >= 1.0 else 1.0 - c)
-
-
-def by_hand(plan: AuditPlan, errors: Array, excesses: Array) -> tuple[str, list[float]]:
-    """Return the best share and its widths: every share tried, the widest of equals taken."""
-    requirements = [ERROR, EXCESS]
-    cutoffs = [0.27, 0.06]
-    middles = [sorted(x[x < c])[(np.sum(x < c) - 1) // 2] for x, c in zip(
-        (errors, excesses), cutoffs, strict=True
-    )]  # fmt: skip
-    best = ("", [0.0, 0.0], -1.0)
-    for share in sorted(map(float, WIDTHS), reverse=True):
-        widths = [
-            min(share * (c - m), c - r.low)
-            for c, m, r in zip(cutoffs, middles, requirements, strict=True)
-        ]
-        score = np.mean(np.prod([
-            np.clip((c - x) / h, 0, 1)
-            for x, c, h in zip((errors, excesses), cutoffs, widths, strict=True)
-        ], axis=0))  # fmt: skip
-        value = predicted(plan, list(zip(requirements, widths, strict=True)), float(score))
-        if value > best[2] + 1e-6:
-            best = (f"{share:g}", widths, value)
-    return best[0], best[1]
-
-
 @pytest.mark.parametrize("bound", ["sharp", "rescaled", "paper"])
 @pytest.mark.parametrize("n", [6000, 40_000])
 def test_the_chosen_ramps_are_those_of_a_brute_force_search(bound: str, n: int) -> None:
@@ -107,7 +42,7 @@ def test_the_chosen_ramps_are_those_of_a_brute_force_search(bound: str, n: int) 
     errors[:2] = 0.4  # two invalid pilots: above the cutoff, and never among the middle ones
     plan = plan_of(n=n, bound=bound)
     chosen = choose_ramps(plan, (ERROR, EXCESS), pilots_of(errors, excesses))
-    share, widths = by_hand(plan, errors, excesses)
+    share, widths = best_ramps(plan, [(ERROR, errors), (EXCESS, excesses)])
     assert chosen.share == share
     assert [r.ramp for r in chosen.requirements] == pytest.approx(widths, rel=1e-3)
     # Rounded down to four digits, so that they can be written and are no wider than there is room.

@@ -68,7 +68,7 @@ from proxyguard.errors import ProxyGuardError, TableError, TargetReused
 from proxyguard.losses.measure import Measure, check_bounds, read_loss_file
 from proxyguard.losses.query import CodedRecords
 from proxyguard.registry.declaration import Member
-from proxyguard.registry.parts import MechanismPart, SlackRule
+from proxyguard.registry.parts import MechanismPart, RampRule, SlackRule
 from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.seal.fingerprint import TablePrints
 from proxyguard.seal.ledger import Stage
@@ -400,6 +400,7 @@ class _Checker:
             if (
                 not isinstance(limit, str)
                 or isinstance(slack, SlackRule)
+                or isinstance(declared.ramp, RampRule)
                 or declared.query is not None
             ):
                 return

@@ -95,6 +95,8 @@ class Limit:
     requirement: str
     limit: str
     slack: str | None
+    ramp: str | None
+    """Its width, where a rule chose it."""
     rule: str
 
 
@@ -132,6 +134,7 @@ class Registration:
                 requirement=resolved.part.name,
                 limit=resolved.limit.value,
                 slack=None if resolved.slack is None else resolved.slack.value,
+                ramp=None if resolved.ramp is None else resolved.ramp.value,
                 rule=resolved.limit.rule,
             )
             for name in (member.name for member in self.document.declaration.members)

@@ -1,4 +1,4 @@
-"""What the registered rules make of recorded facts: limits, slacks, roles and measures.
+"""What the registered rules make of recorded facts: limits, slacks, ramps, roles and measures.
 
 Nothing here reads data: `register` and `verify` get the same numbers from the same facts. A
 `Measure` is a requirement with its loss or its query, ready to be computed.
@@ -7,6 +7,9 @@ Nothing here reads data: `register` and `verify` get the same numbers from the s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from proxyguard.documents.registry import (
     Facts,
@@ -24,11 +27,14 @@ from proxyguard.losses.measure import (
     requirement_of,
 )
 from proxyguard.losses.query import BoundedQuery, codings, expand
+from proxyguard.modes.planning import AuditPlan, decimal_down, planned
+from proxyguard.modes.smooth import Pilots, choose_ramps
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import (
     ClaimPart,
     PilotRule,
+    RampRule,
     RequirementPart,
     SlackRule,
     SourceRule,
@@ -50,7 +56,7 @@ from proxyguard.registry.requirement import (
 def resolve_limits(
     member: Member, facts: Facts, claim: ClaimPart, n_records: int
 ) -> tuple[ResolvedRequirement, ...]:
-    """Return every requirement of a member with its limit, its slack and its queries.
+    """Return every requirement of a member with its limit, its slack, its ramp and its queries.
 
     Parameters
     ----------
@@ -69,9 +75,14 @@ def resolve_limits(
         A rule has no facts to follow from, or gives no limit.
     """
     limits = {declared.name: _limit(declared, facts) for declared in member.requirement}
+    slacks = {
+        declared.name: _slack(declared, limits, member, claim, n_records)
+        for declared in member.requirement
+    }
+    ramps = _ramps(member, facts, claim, limits, slacks, n_records)
     resolved = []
     for declared in member.requirement:
-        slack = _slack(declared, limits, member, claim, n_records)
+        slack, ramp = slacks[declared.name], ramps.get(declared.name)
         queries = () if declared.query is None else expand(
             declared.name, declared.query, facts.domains
         )  # fmt: skip
@@ -80,6 +91,7 @@ def resolve_limits(
                 part=declared,
                 limit=_record(limits[declared.name]),
                 slack=None if slack is None else _record(slack),
+                ramp=None if ramp is None else _record(ramp),
                 queries=tuple(query.recorded() for query in queries),
             )
         )
@@ -158,6 +170,56 @@ def _slack(
     )
 
 
+def _ramps(
+    member: Member, facts: Facts, claim: ClaimPart, limits: Mapping[str, Resolved],
+    slacks: Mapping[str, Resolved | None], n_records: int,
+) -> dict[str, Resolved]:  # fmt: skip
+    """Return the ramps that are chosen on development; nothing where no rule asks for any."""
+    rules = {p.name: p.ramp for p in member.requirement if isinstance(p.ramp, RampRule)}
+    if not rules:
+        return {}
+    (pilot,) = {rule.pilot for rule in rules.values()}  # checked in the declaration
+    if pilot not in facts.pilots:
+        raise RegistryError(
+            f"ramps are chosen by pilot {pilot!r}, and none was judged: it takes a [procedure]"
+        )
+    requirements = []
+    for part in member.requirement:
+        bare = provisional_measure(part, member, limits[part.name].value).requirement
+        slack = slacks[part.name]
+        requirements.append(
+            replace(
+                bare,
+                slack=None if slack is None else number(slack.value),
+                ramp=number(part.ramp) if isinstance(part.ramp, str) else None,
+            )
+        )
+    means = [
+        [(float(judged[r.name]) - r.low) / r.width for r in requirements]
+        for judged in facts.pilots[pilot].means.values()
+    ]
+    # One mechanism's part of the error, and the fewest draws: every one of the family has as many.
+    plan = AuditPlan(
+        claim=planned(claim.to_claim()), n=n_records, mechanisms=len(member.mechanism),
+        releases=min(mechanism.draws for mechanism in member.mechanism),
+    )  # fmt: skip
+    pilots = Pilots(means=np.array(means), chances=np.full(len(means), 1.0 / len(means)))
+    chosen = choose_ramps(plan, requirements, pilots)
+    inputs = {
+        "pilot": pilot, "share": chosen.share, "n_records": str(plan.n),
+        "draws": str(plan.releases), "mechanisms": str(plan.mechanisms),
+    }  # fmt: skip
+    return {
+        r.name: Resolved(
+            value=decimal_down(r.ramp or 0.0),
+            rule="share of the pilots' distance to the cutoff with the largest predicted bound",
+            inputs=inputs,
+        )
+        for r in chosen.requirements
+        if r.name in rules
+    }
+
+
 def resolve_roles(
     declaration: Declaration, requirements: Sequence[ResolvedRequirement], facts: Facts
 ) -> dict[str, str]:
@@ -207,6 +269,8 @@ def measures_of(member: Member, resolved: Sequence[ResolvedRequirement]) -> list
     delivered = {m.generator for m in member.mechanism} == {"predictions"}
     for requirement in resolved:
         declared, limit = requirement.part, requirement.limit.value
+        if requirement.ramp is not None:
+            declared = declared.model_copy(update={"ramp": requirement.ramp.value})
         slack = None if requirement.slack is None else requirement.slack.value
         if declared.exposure is not None:
             measures += measure_exposure(declared, member.attacking, member.target.sampling_design)

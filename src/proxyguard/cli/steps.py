@@ -179,8 +179,9 @@ def _excluded(text: str) -> tuple[str, int]:
 def _limit_lines(registration: Registration) -> Iterator[str]:
     """Yield every limit with the rule that it came from."""
     for limit in registration.limits:
-        slack = "" if limit.slack is None else f", slack {limit.slack}"
-        yield f"{limit.member}: {limit.requirement}: limit {limit.limit}{slack} ({limit.rule})"
+        score = "" if limit.slack is None else f", slack {limit.slack}"
+        score += "" if limit.ramp is None else f", ramp {limit.ramp} chosen on development"
+        yield f"{limit.member}: {limit.requirement}: limit {limit.limit}{score} ({limit.rule})"
 
 
 def schema(json: show.Json = True) -> None:

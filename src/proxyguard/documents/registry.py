@@ -128,6 +128,8 @@ class ResolvedRequirement(Document):
     """The limit."""
     slack: ResolvedNumber | None
     """The slack, where there is one."""
+    ramp: ResolvedNumber | None = None
+    """The width of the ramp, where a rule gave it."""
     queries: tuple[ResolvedQuery, ...]
     """The queries of a workload."""
 

@@ -562,7 +562,8 @@ def requirement_of(
         thresholds=thresholds,
         member_error=member_error,
         slack=None if slack is None else number(slack),
-        ramp=None if part.ramp is None else number(part.ramp),
+        # A rule's width is in the part by now: `measures_of` puts it there.
+        ramp=number(part.ramp) if isinstance(part.ramp, str) else None,
         group=group,
         promise=promise,
         attack=attack,

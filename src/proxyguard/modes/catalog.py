@@ -109,6 +109,11 @@ def own_batch_modes() -> list[str]:
     return [kind.mode for kind in MODES if kind.own_batches]
 
 
+def ramp_modes() -> list[str]:
+    """Return the modes in which ramps may be chosen by a rule."""
+    return [kind.mode for kind in MODES if kind.chooses_ramps]
+
+
 def mode_class(name: object) -> type[Mode]:
     """Return the class of a mode by its name."""
     for kind in MODES:

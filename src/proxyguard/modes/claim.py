@@ -133,6 +133,8 @@ class Mode:
     """Whether every release is scored on records of its own, instead of one shared target."""
     counts_valid: ClassVar[bool] = False
     """Whether the claim itself counts the valid ones among any releases (theory section 3)."""
+    chooses_ramps: ClassVar[bool] = False
+    """Whether releases score along ramps whose widths a rule may choose (theory section 2)."""
 
     @classmethod
     def target_objections(cls, design: Design) -> list[str]:

@@ -382,6 +382,7 @@ class Smooth(ScoredViolations, Planned):
 
     mode: ClassVar[str] = "smooth"
     tested: ClassVar[bool] = False
+    chooses_ramps: ClassVar[bool] = True
 
     bound: Bound = choice(Bound, Bound.SHARP)
     target_share: Fraction = level("1/2")  # alpha_Z / alpha, where the bound divides it

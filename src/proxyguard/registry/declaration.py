@@ -8,12 +8,13 @@ what they read and are sealed as they were written.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from proxyguard.errors import RegistryError
+from proxyguard.modes.catalog import ramp_modes
 from proxyguard.printable import found
 from proxyguard.registry.explain import explain, explain_toml
 from proxyguard.registry.exposure import (
@@ -36,6 +37,7 @@ from proxyguard.registry.parts import (
     PilotRule,
     PlanPart,
     Procedure,
+    RampRule,
     ReleasePart,
     RequirementPart,
     Roles,
@@ -539,6 +541,8 @@ class Declaration(DeclarationPart):
         for r in self.requirement:
             if isinstance(r.limit, PilotRule) and r.limit.pilot not in pilots:
                 raise ValueError(f"requirement {r.name!r} names no [[pilot]]: {r.limit.pilot!r}")
+        for requirements in (self.requirement, *(c.requirement for c in self.candidate)):
+            self._check_ramps(requirements, pilots)
         if self.roles is not None and not set(self.roles.pilots) <= pilots:
             raise ValueError(f"roles name pilots that are none: {list(self.roles.pilots)}")
         if self.roles is None and any(m.role for m in self.mechanism):
@@ -559,6 +563,29 @@ class Declaration(DeclarationPart):
                     f"secondary {s.name!r} limits {sorted(set(s.limits) - names)}, which are no "
                     "requirements"
                 )
+
+    def _check_ramps(self, requirements: Sequence[RequirementPart], pilots: set[str]) -> None:
+        """See that ramps from development have the one pilot, and the mode, that they are for."""
+        named = {r.ramp.pilot for r in requirements if isinstance(r.ramp, RampRule)}
+        if not named:
+            return
+        if len(named) > 1 or not named <= pilots:
+            raise ValueError(
+                f"ramps from development follow one [[pilot]], got {sorted(named)}; there are "
+                f"{sorted(pilots)}"
+            )
+        if not self.claim.kind.chooses_ramps:
+            modes = ", ".join(ramp_modes())
+            raise ValueError(
+                f'ramps from development are for mode = "{modes}", and the mode is '
+                f'"{self.claim.kind.mode}"; write the ramp as a number, or leave it out'
+            )
+        others = sorted(r.name for r in requirements if r.ramp is None or r.loss is None)
+        if others:
+            raise ValueError(
+                f"a ramp from development weighs the scores of all requirements, and {others} "
+                "have no ramp, or no loss that a pilot could be judged by"
+            )
 
     def _check_seeds(self) -> None:
         # Two draws of one seed would be one draw, counted twice.

@@ -204,6 +204,21 @@ class SlackRule(DeclarationPart):
     """Share of the error that the allowance is planned with."""
 
 
+class RampRule(DeclarationPart):
+    """The ramp with the largest lower bound of the claim, if draws score as those of a pilot.
+
+    Its width is a share of the distance to the cutoff from the middle of the pilot's means below
+    it, one of fifteen, which all requirements with this rule have in common. It depends on
+    development alone: one that looked at the target, or at the draws that are scored, would
+    void the bound (theory section 2).
+    """
+
+    width: Literal["development"]
+    """That it is chosen on development, and never on the target or on draws that are scored."""
+    pilot: Name
+    """The pilot, judged on validation data; its seeds are none of a mechanism's."""
+
+
 class RequirementPart(DeclarationPart):
     """One promise about one bounded loss, or about a workload of queries."""
 
@@ -217,8 +232,8 @@ class RequirementPart(DeclarationPart):
     """The limit, or the rule that gives it."""
     slack: DecimalText | SlackRule | None = None
     """How much stricter the cutoff of a score is, or the rule."""
-    ramp: DecimalText | None = None
-    """Width of the ramp of a smooth score."""
+    ramp: DecimalText | RampRule | None = None
+    """Width of the ramp of a smooth score, or the rule, resolved and recorded at registration."""
     group: dict[Name, StrictStr] | None = None
     """Columns and values: only records that have them count."""
     query: Query | None = None
@@ -296,6 +311,11 @@ class RequirementPart(DeclarationPart):
             raise ValueError("a loss by import path, module:function, declares low and high")
         if isinstance(self.limit, PilotRule) and not isinstance(self.slack, str):
             raise ValueError("a limit from pilots is a cutoff plus a slack: give the slack")
+        if isinstance(self.ramp, RampRule) and (self.slack is None or self.query is not None):
+            raise ValueError(
+                "a ramp from development falls from a cutoff towards pilots, which judge losses: "
+                "give the slack; of a query the ramp is a number"
+            )
         return self._group_named()
 
     def _group_named(self) -> RequirementPart:

@@ -169,7 +169,11 @@ class Sources:
         # Groups are mechanisms, or of named releases members; one member has all mechanisms.
         members = self.registry.members
         member = members[group] if group in members else next(iter(members.values()))
-        return {resolved.part.name: resolved.limit.rule for resolved in member.requirements}
+        return {
+            resolved.part.name: resolved.limit.rule
+            + ("" if resolved.ramp is None else f"; ramp: {resolved.ramp.rule}")
+            for resolved in member.requirements
+        }
 
 
 @singledispatch
