@@ -404,6 +404,31 @@ def test_run_seals_and_opens_with_the_passphrase(
     assert audit.verify(with_target=True, passphrase="correct horse battery staple").good
 
 
+def test_run_ends_where_the_steward_grants_and_goes_on_from_there(kept: Path) -> None:
+    root = kept / "by run"
+    shutil.copytree(kept / "new", root)
+    audit = audit_of(root)
+    identity = SigningKey.load(root / "steward.pem").identity
+    typed = ["run", str(audit.folder.path), "--home", str(root / "home"), "--data",
+             str(root / "data"), "--workers", "1"]  # fmt: skip
+    first = CliRunner().invoke(app, [*typed, "--steward", identity])
+    assert first.exit_code == 3, first.output
+    last = first.stdout.splitlines()[-1]
+    assert last == f"Next, by the steward: proxyguard grant {audit.folder.path} --key KEY"
+    assert not audit.journal().ledger.has(Stage.OPENED)
+    with pytest.raises(StageError, match="not for this steward"):
+        audit.run(steward=SigningKey.create().identity)
+    shown = CliRunner().invoke(
+        app, ["grant", str(audit.folder.path), "--key", str(root / "steward.pem"), "--home",
+              str(root / "other home")]
+    )  # fmt: skip
+    assert shown.stdout.splitlines()[-1].endswith(f"proxyguard open {audit.folder.path}")
+    second = CliRunner().invoke(app, typed)
+    assert second.exit_code in (0, 3, 4), second.output
+    assert "self-attested" not in second.stdout
+    assert audit.verify().good
+
+
 def test_after_a_wrong_passphrase_the_right_one_still_works(locked: Audit) -> None:
     with pytest.raises(KeyMissing, match="nothing is lost"):
         locked.open(passphrase="correct horse battery stable")

@@ -149,7 +149,7 @@ def test_the_machine_and_the_schema_are_described(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scale", "reliability", "code", "decision"),
     # Losses that were computed elsewhere have no guarantee, which only 0 could hide.
-    [(0.2, "0.3", 7, "validated"), (0.5, "0.95", 3, "unresolved"), (1.0, "0.5", 4, "violation")],
+    [(0.2, "0.3", 7, "validated"), (0.6, "0.5", 3, "unresolved"), (1.0, "0.5", 4, "violation")],
 )
 def test_run_takes_all_steps_and_ends_with_the_code_of_the_worst_verdict(
     tmp_path: Path, scale: float, reliability: str, code: int, decision: str

@@ -13,6 +13,7 @@ from proxyguard.audit import draw as drawing
 from proxyguard.audit import grant as granting
 from proxyguard.audit import register as registering
 from proxyguard.audit import seal as sealing
+from proxyguard.audit.begin import Begun, begun
 from proxyguard.audit.check import Check, check, template
 from proxyguard.audit.development import Workplace
 from proxyguard.audit.folder import DECLARATION, REPORTS, AuditFolder
@@ -37,11 +38,11 @@ from proxyguard.audit.outcome import (
     write_report,
 )
 from proxyguard.audit.seal import Keeper
-from proxyguard.audit.status import Status, status_of
+from proxyguard.audit.status import GRANT_NEXT, Status, status_of
 from proxyguard.audit.verify import TIMEOUT, Scope, Verification, verify
 from proxyguard.documents.ledger import DesignText, GrantStatement
 from proxyguard.draw.pool import DrawingPool
-from proxyguard.errors import RegistryError
+from proxyguard.errors import RegistryError, StageError
 from proxyguard.modes.count import ValidCount
 from proxyguard.progress import Progress, progress_here
 from proxyguard.registry.numbers import callback, listed, path, whole
@@ -164,6 +165,13 @@ class Audit:
             write_atomic(written, (declaration or template()).encode())
         self.home.make_signing_key()
         return written
+
+    def begun(self) -> Begun | None:
+        """Return what the declaration wants put where, and whose code it runs; None if unread."""
+        try:
+            return begun(self.folder.declaration(), self.place.data, self.folder.path.parent)
+        except RegistryError:
+            return None
 
     def check(self) -> Check:
         """Say whether the audit could succeed as declared, before anything irreversible."""
@@ -517,7 +525,11 @@ class Audit:
         return status_of(self.folder)
 
     def run(
-        self, *, key_file: Path | str | None = None, passphrase: str | None = None
+        self,
+        *,
+        key_file: Path | str | None = None,
+        passphrase: str | None = None,
+        steward: str | None = None,
     ) -> SealedCertificate | None:
         """Do all remaining steps.
 
@@ -527,15 +539,19 @@ class Audit:
             The target's key, where it is not in the home.
         passphrase
             Of the target's key, where it has one.
+        steward
+            As `seal`: the steps end where the steward has to grant, and go on after that.
 
         Returns
         -------
         SealedCertificate or None
-            As `open`.
+            As `open`, and None where the steward's step comes next.
         """
         ledger = self.journal().ledger
         if not ledger.has(Stage.SEALED):
-            self.seal(passphrase=passphrase)
+            self.seal(passphrase=passphrase, steward=steward)
+        elif steward not in (None, ledger.sealed.steward):
+            raise StageError("sealed: it is sealed already, and not for this steward")
         if not ledger.has(Stage.REGISTERED):
             self.register()
         if self.journal().ledger.schedule is Schedule.FIXED:
@@ -544,6 +560,8 @@ class Audit:
             if not all(self.folder.has(name) for name in REPORTS):
                 self.report()
             return self.certificate()
+        if self.status().next == GRANT_NEXT:
+            return None
         return self.open(key_file=key_file, passphrase=passphrase)
 
     def certificate(self) -> SealedCertificate:

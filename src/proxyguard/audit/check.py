@@ -10,7 +10,7 @@ cost the guarantee. All of it is told at once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.files import declared_files
@@ -63,16 +64,18 @@ from proxyguard.documents.registry import ReleaseFile, ResolvedNumber, ResolvedR
 from proxyguard.documents.releases import GivenRelease, ReleaseManifest
 from proxyguard.draw.catalog import PROCEDURES, find_pipeline, is_ours, procedure_path
 from proxyguard.draw.job import Survey
-from proxyguard.draw.protocol import Seed
+from proxyguard.draw.protocol import Seed, outcomes
 from proxyguard.errors import ProxyGuardError, TableError, TargetReused
 from proxyguard.losses.measure import Measure, check_bounds, read_loss_file
 from proxyguard.losses.query import CodedRecords
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.parts import MechanismPart, RampRule, SlackRule
 from proxyguard.registry.requirement import Form, Requirement
+from proxyguard.registry.target import TableReading
 from proxyguard.seal.fingerprint import TablePrints
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import random_bytes
+from proxyguard.tables.columns import have_value
 from proxyguard.tables.files import RawTable
 from proxyguard.tables.profile import TableProfile, profile_of
 
@@ -94,6 +97,8 @@ class Check:
     """What was looked at and is well."""
     profiles: dict[str, TableProfile] = field(default_factory=dict)
     """The columns of each development part."""
+    guaranteed: bool = True
+    """Whether the certificate could carry a guarantee, whatever is found."""
 
     @property
     def good(self) -> bool:
@@ -108,6 +113,7 @@ class Check:
             "cannot_succeed": self.hopeless,
             "warnings": self.warnings,
             "facts": self.facts,
+            "guaranteed": self.guaranteed,
             "profiles": {name: profile.to_dict() for name, profile in self.profiles.items()},
         }
 
@@ -212,6 +218,33 @@ class _Checker:
                         "table; if it was made without them, register lacks = [...] in its "
                         f'[[release]] "{release.name}"'
                     )
+        self._check_labels(member, {r.file: member.target.read for r in member.release})
+
+    def _check_labels(
+        self, member: Member, reading: Mapping[str, TableReading], *, stops: bool = True
+    ) -> None:
+        """Find the releases that nothing could be learned from: an outcome is none, or missing."""
+        target, data, wrong = member.target, self.workplace.data, []
+        if target.predicted is None or member.procedure is None:
+            return
+        for name, read in reading.items():
+            try:
+                labels = np.array(RawTable(data.find(name), read).column(target.predicted.column))
+            except TableError:
+                continue  # told where its columns are
+            if target.labelled is not None:
+                labels = labels[have_value(labels, read.missing)]
+            try:
+                outcomes(labels, target.predicted, name)
+            except TableError as error:
+                wrong.append((name, str(error)))
+        if wrong:
+            more = f"; the same of {_some([name for name, _ in wrong[1:]])}" if wrong[1:] else ""
+            stops |= len(wrong) == len(reading)  # whatever on_failure says, draw ends there
+            counts = "" if stops else "; such draws count as failed"
+            (self.result.problems if stops else self.result.warnings).append(
+                f"{wrong[0][1]}{more}{counts}"
+            )
 
     def _columns(self, member: Member) -> set[str]:
         """Return the columns that a release has; none where the table cannot be read."""
@@ -313,7 +346,7 @@ class _Checker:
                 self._check_source(member, mechanism)
                 if described.files is not None:
                     self._check_release_files(
-                        mechanism, [file.registered() for file in described.files]
+                        member, mechanism, [file.registered() for file in described.files]
                     )
 
     def _check_source(self, member: Member, mechanism: MechanismPart) -> None:
@@ -326,7 +359,7 @@ class _Checker:
             check_source(member, mechanism, self.ready[member.name].parts["training"])
 
     def _check_release_files(
-        self, mechanism: MechanismPart, releases: Sequence[ReleaseFile]
+        self, member: Member, mechanism: MechanismPart, releases: Sequence[ReleaseFile]
     ) -> None:
         """Say which files are no releases, or hold the records of another."""
         result, stops = self.result, mechanism.on_failure == "stop"
@@ -341,6 +374,11 @@ class _Checker:
                 (result.problems if stops else result.warnings).append(words)
         if mechanism.generator == "files":
             self._check_left_over(mechanism, len(releases))
+            read = TableReading.model_validate(
+                {k: v for k, v in mechanism.options.items() if k in TableReading.model_fields}
+            )
+            readable = {f.name: read for f in releases if f.problem is None}
+            self._check_labels(member, readable, stops=stops)
         problems = [file.problem for file in releases if file.seed is not None]
         # Whatever on_failure says: `draw` stops where every draw of a mechanism failed.
         if problems and None not in problems:
@@ -350,8 +388,9 @@ class _Checker:
         for first, second in same_files(releases, self._excluded(mechanism)):
             result.problems.append(
                 f"{mechanism.name}: {first.name} and {second.name} hold the same records, "
-                f"and draw will stop there; remove one of them, or exclude {mechanism.name}:"
-                f"{second.seed} with an amendment once it is registered"
+                "and draw will stop there; remove one of them, or leave its draw out once it is "
+                f"registered: proxyguard amend {self.workplace.folder.path} --reason WHY "
+                f"--exclude {mechanism.name}:{second.seed}"
             )
 
     def _check_left_over(self, mechanism: MechanismPart, drawn: int) -> None:
@@ -484,10 +523,10 @@ class _Checker:
             if self.ledger.has(Stage.SEALED):
                 overlaps = check_lineage(self.workplace.folder, self.journal, home)
                 if not knows_seal(self.journal, home):
-                    self.result.warnings.append(
-                        "the lineage store of this home does not know this audit's seal: restore "
-                        "it, or the certificate says: guarantee no"
-                    )
+                    self._lose_guarantee(
+                        ["the lineage store of this home does not know this audit's seal: restore "
+                         "it, or the certificate says: guarantee no"]
+                    )  # fmt: skip
             else:
                 store = home.known_lineage
                 ready = list(self.ready.values())
@@ -503,7 +542,11 @@ class _Checker:
         # Records that another audit has sealed, too: whichever opens them first, the other loses.
         others = [o for o in overlaps if o.shared and o.role == "target" and not o.same_audit]
         (self.result.warnings if others else self.result.facts).append(lineage_words(overlaps))
-        self.result.warnings += lineage_warnings(declaration, overlaps)
+        self._lose_guarantee(lineage_warnings(declaration, overlaps))
+
+    def _lose_guarantee(self, warnings: Sequence[str]) -> None:
+        self.result.warnings += warnings
+        self.result.guaranteed &= not warnings
 
     def _tell_columns(self, member: Member, records: pd.DataFrame) -> None:
         """Say what each column is, of the development part alone: the target is not profiled."""
@@ -519,9 +562,9 @@ class _Checker:
     def _check_guarantee(self) -> None:
         """Say what the certificate will say of its guarantee, whatever is found."""
         reasons = guarantee_reasons(self.declaration, self.ledger)
-        self.result.warnings += [
-            f"the certificate will say: guarantee no: {reason}" for reason in reasons
-        ]
+        self._lose_guarantee(
+            [f"the certificate will say: guarantee no: {reason}" for reason in reasons]
+        )
 
     def _tell_members(self, counts: MemberCounts | None) -> None:
         """Say whom an exposure is about, and which limits finite members alone would break."""
@@ -606,6 +649,12 @@ class TargetSizes:
     """Records that tests will see."""
     means: int
     """Means of the target that each release will publish."""
+
+
+def _some(names: Sequence[str], most: int = 3) -> str:
+    """Return the first names, and how many there are besides."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _as_declared(limit: str) -> ResolvedNumber:

@@ -281,16 +281,16 @@ def refuse_files(
     if bad and stops:
         raise DrawError(
             f"{mechanism}: {len(bad)} of {len(files)} files are no releases, and on_failure = "
-            f'"stop": {"; ".join(bad)}. Mend them and register them with proxyguard amend, or '
-            'declare on_failure = "worst_loss"'
+            f'"stop": {"; ".join(bad)}. Mend them and register them with proxyguard amend '
+            '--reason WHY, or declare on_failure = "worst_loss"'
         )
     for first, second in same_files(files, apart):
         raise DrawError(
             f"{mechanism}: {first.name} (seed {first.seed}) and {second.name} (seed "
             f"{second.seed}) hold the same records; independent draws would not. Remove one of "
-            "the files and amend the number of draws, or leave its draw out with proxyguard amend "
-            f"--exclude {mechanism}:{second.seed}. If the mechanism has no randomness, declare "
-            "deterministic = true"
+            "the files and amend the number of draws, or leave its draw out: proxyguard amend "
+            f"--reason WHY --exclude {mechanism}:{second.seed}. If the mechanism has no "
+            "randomness, declare deterministic = true"
         )
 
 
@@ -382,7 +382,7 @@ def _draw_task(
             raise DrawError(
                 f"{where}: it was drawn from other bytes than were registered: "
                 f"{'; '.join(changes)}. This draw is not kept; restore the file and draw again, or "
-                "register it as it is now with proxyguard amend"
+                "register it as it is now with proxyguard amend --reason WHY"
             )
         _refuse_other_preparation(where, made, have.values())
         if isinstance(made, DrawnRelease) and made.predictions and task.job.outcome is not None:
@@ -511,14 +511,14 @@ def _refuse_repeats(task: Task, draws: Iterable[MadeDraw]) -> None:
         if problem is not None:
             raise DrawError(
                 f"{task.member}/{task.mechanism} is declared with deterministic = true, and "
-                f"{problem}; take that out of the declaration with proxyguard amend"
+                f"{problem}; take that out of audit.toml, then proxyguard amend --reason WHY"
             )
     for what, first, second in repeats(draw for draw in draws if draw.seed not in task.apart):
         raise DrawError(
             f"{task.member}/{task.mechanism}: seeds {first} and {second} gave the same {what}; "
             "independent draws would not. Does the generator use its seed? If the mechanism has no "
             "randomness, declare deterministic = true; to leave one of them out: proxyguard amend "
-            f"--exclude {task.mechanism}:{second}"
+            f"--reason WHY --exclude {task.mechanism}:{second}"
         )
 
 

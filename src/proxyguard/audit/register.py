@@ -109,7 +109,9 @@ def register(workplace: Workplace, home: Home, software: dict[str, str]) -> None
         if not journal.ledger.has(Stage.SEALED):
             raise StageError("registered: the target must be sealed first, run proxyguard seal")
         if journal.ledger.has(Stage.REGISTERED):
-            raise StageError("registered: recorded already; change it with proxyguard amend")
+            raise StageError(
+                "registered: recorded already; change it with proxyguard amend --reason WHY"
+            )
         # Asked again since the seal: other audits may have opened these records meanwhile.
         overlaps = check_lineage(folder, journal, home)
         # Facts before the claim: the ledger shows what the author knew when the claim was made.

@@ -18,6 +18,8 @@ from proxyguard.cli import junit, show
 
 if TYPE_CHECKING:
     from proxyguard.audit.audit import Audit
+    from proxyguard.audit.begin import Begun
+    from proxyguard.audit.check import Check
     from proxyguard.audit.outcome import (
         CorrectiveCertificate,
         FrozenReleases,
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from proxyguard.documents.ledger import GrantStatement
     from proxyguard.tables.profile import TableProfile
 
+Steward = Annotated[str | None, typer.Option(
+    "--steward", help="Identity of the person who grants the opening.")]  # fmt: skip
 # How many seeds a range of --again may have: each is compared with the registered ones.
 _MOST_AGAIN = 100_000
 
@@ -47,8 +51,37 @@ def init(
     text = None if declaration is None else declaration_in(declaration)
     audit = show.audit_of(folder, home)
     written = audit.init(text)
-    values = {"declaration": str(written), "signer": audit.home.signing_key().public}
-    show.answer(json, values, [f"Fill in {written}, then: proxyguard check {folder}"])
+    values: dict[str, object] = {
+        "declaration": str(written),
+        "signer": audit.home.signing_key().public,
+    }
+    next_words = f"Next: proxyguard check {folder}"
+    if text is None:
+        show.answer(json, values, [f"Fill in {written}: your table, what is required, what draws.",
+                                   next_words])  # fmt: skip
+        return
+    begin = audit.begun()
+    if begin is None:  # check says line by line what has to be mended
+        show.answer(json, values, [f"{written} cannot be honoured yet.", next_words])
+        return
+    values |= {"missing": list(begin.missing), "named_code": list(begin.named),
+               "carried_code": dict(begin.carried)}  # fmt: skip
+    show.answer(json, values, [*_begun_lines(written, begin), next_words])
+
+
+def _begun_lines(written: Path, begin: Begun) -> Iterator[str]:
+    """Yield what has to be put where, and which code of others would run: it is shown."""
+    yield f"{written} is written from what you named."
+    for line in begin.missing:
+        yield f"Put there first: {line}"
+    for name, text in begin.carried:
+        yield (
+            f"{name!r} is code that this declaration holds. check and every later step run it on "
+            "this machine, without keys and target: go on only if you trust what you read here."
+        )
+        yield from (f"    | {line}" for line in text.splitlines())
+    if begin.named:
+        yield f"check and every later step run code of others: {', '.join(begin.named)}."
 
 
 def check(
@@ -61,20 +94,44 @@ def check(
     the claim, else 0.
     """
     with show.bars(json) as progress:
-        checked = show.audit_of(folder, home, data, workers, progress).check()
-    end = "Nothing stands in the way."
-    if checked.problems:
-        end = "This cannot run as it is: mend what is called a problem, and check again."
-    elif checked.hopeless:
-        end = "This audit would run and could not succeed: change it before anything is sealed."
+        audit = show.audit_of(folder, home, data, workers, progress)
+        checked = audit.check()
     lines = [
-        *(f"problem: {line}" for line in checked.problems),
-        *(f"cannot succeed: {line}" for line in checked.hopeless),
-        *(f"warning: {line}" for line in checked.warnings),
+        *_obstacle_lines(checked),
         *(f"fact: {line}" for line in checked.facts),
         *(line for profile in checked.profiles.values() for line in _column_lines(profile)),
     ]
-    show.answer(json, checked.to_dict(), [*lines, end])
+    end = [_check_end(checked)]
+    if checked.good:
+        status = audit.status()
+        end.append(
+            f"Next: proxyguard run {folder} (or, with a steward: run {folder} --steward IDENTITY)"
+            if status.next == "seal" else status.next_words(folder)
+        )  # fmt: skip
+    show.answer(json, checked.to_dict(), [*lines, *end])
+    _end_unless_good(checked)
+
+
+def _obstacle_lines(checked: Check) -> Iterator[str]:
+    yield from (f"problem: {line}" for line in checked.problems)
+    yield from (f"cannot succeed: {line}" for line in checked.hopeless)
+    yield from (f"warning: {line}" for line in checked.warnings)
+
+
+def _check_end(checked: Check) -> str:
+    """Return in a line what was found."""
+    if checked.problems:
+        return "This cannot run as it is: mend what is called a problem, and check again."
+    if checked.hopeless:
+        return "This audit would run and could not succeed: change it before anything is sealed."
+    if not checked.guaranteed:
+        return (
+            "Every step would run, and the certificate would have no guarantee: see the warnings."
+        )
+    return "Nothing stands in the way."
+
+
+def _end_unless_good(checked: Check) -> None:
     if checked.problems:
         raise typer.Exit(show.Exit.ERROR)
     if checked.hopeless:
@@ -98,15 +155,16 @@ def seal(
     home: show.HomeFolder = None,
     data: show.Data = None,
     passphrase: show.AskPassphrase = False,
-    steward: Annotated[str | None, typer.Option(
-        "--steward", help="Identity of the person who grants the opening.")] = None,
+    steward: Steward = None,
     json: show.Json = False,
 ) -> None:  # fmt: skip
     """Set the target aside and encrypt it; write the development part beside it."""
     # Asked before anything is done, and twice: with a mistyped one the target cannot be opened.
     words = show.ask_passphrase(passphrase, confirm=True)
-    sealing = show.audit_of(folder, home, data).seal(passphrase=words, steward=steward)
-    show.answer(json, sealing.to_dict(), _sealing_lines(sealing), folder=folder)
+    audit = show.audit_of(folder, home, data)
+    sealing = audit.seal(passphrase=words, steward=steward)
+    after = () if json else [audit.status().next_words(folder)]
+    show.answer(json, sealing.to_dict(), _sealing_lines(sealing), folder=folder, after=after)
 
 
 def _sealing_lines(sealing: Sealing) -> Iterator[str]:
@@ -156,7 +214,8 @@ def amend(
     """Register audit.toml as it stands now, while no outcome has been seen."""
     draws = [_excluded(text) for text in exclude or ()]
     with show.bars(json) as progress:
-        registration = show.audit_of(folder, home, data, workers, progress).amend(reason, draws)
+        audit = show.audit_of(folder, home, data, workers, progress)
+        registration = audit.amend(reason, draws)
     values = {**registration.to_dict(), "void": [draw.to_dict() for draw in registration.void]}
     again = [
         f"{draw.mechanism}:{draw.seed} was excluded before and is part of the "
@@ -165,7 +224,8 @@ def amend(
         for draw in registration.void
     ]
     lines = [*_limit_lines(registration), *again]
-    show.answer(json, values, lines, folder=folder, after=["Amended."])
+    after = () if json else [f"Amended. {audit.status().next_words(folder)}"]
+    show.answer(json, values, lines, folder=folder, after=after)
 
 
 def _excluded(text: str) -> tuple[str, int]:
@@ -303,7 +363,10 @@ def grant(
     if folder is None:
         raise typer.BadParameter("name the audit folder that is granted: proxyguard grant DIR")
     statement = show.audit_of(folder, home).grant(key, again=again)
-    show.answer(json, statement.to_dict(), _grant_lines(statement))
+    back = (
+        f"Give {folder / 'grant.json'} to the author. Next, by the author: proxyguard open {folder}"
+    )
+    show.answer(json, statement.to_dict(), [*_grant_lines(statement), back])
 
 
 def _grant_lines(statement: GrantStatement) -> Iterator[str]:
@@ -358,10 +421,13 @@ def open_(
 def run(
     folder: show.Folder, home: show.HomeFolder = None, data: show.Data = None,
     workers: show.Workers = None, key_file: show.TargetKey = None,
-    passphrase: show.AskPassphrase = False, file: junit.File = None, json: show.Json = False,
+    passphrase: show.AskPassphrase = False, steward: Steward = None, file: junit.File = None,
+    json: show.Json = False,
 ) -> None:  # fmt: skip
-    """Do all remaining steps, from sealing to the report.
+    """Check, then do all remaining steps, from sealing to the report.
 
+    Nothing is sealed where check would say that the audit cannot run, or not succeed. With a
+    steward it ends where the steward has to grant, and goes on from there when it is typed again.
     The exit codes are those of open: 0 validated, 3 unresolved, 4 a violation, 7 validated and no
     guarantee remains.
     """
@@ -369,7 +435,13 @@ def run(
     junit.begin(file, "run")
     with show.bars(json) as progress:
         audit = show.audit_of(folder, home, data, workers, progress)
-        certificate = audit.run(key_file=key_file, passphrase=words)
+        if audit.status().next == "seal":
+            checked = audit.check()
+            if not checked.good:
+                lines = [*_obstacle_lines(checked), _check_end(checked), "Nothing was sealed."]
+                show.answer(json, checked.to_dict(), lines)
+            _end_unless_good(checked)
+        certificate = audit.run(key_file=key_file, passphrase=words, steward=steward)
     _write_cases(file, "run", certificate, audit)
     _finish(certificate, folder, json)
 
@@ -413,8 +485,11 @@ def _finish(certificate: SealedCertificate | None, folder: Path, json: bool) -> 
     """
     # A sequential audit or a stream may go on.
     if certificate is None:
-        lines = ["Not decided yet; go on with open, when you like."]
-        show.answer(json, {"finished": False}, lines, folder=folder)
+        from proxyguard.audit.folder import AuditFolder
+        from proxyguard.audit.status import status_of
+
+        after = [status_of(AuditFolder(folder)).next_words(folder)]
+        show.answer(json, {"finished": False}, ["Not decided yet."], folder=folder, after=after)
         raise typer.Exit(show.Exit.UNRESOLVED)
     if not json:
         show.show_outcome(folder, certificate)

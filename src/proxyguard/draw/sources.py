@@ -184,7 +184,7 @@ def refuse_changes(what: str, changes: Sequence[str]) -> None:
         raise DrawError(
             f"{what}: what this rests on is no longer what was registered: "
             f"{'; '.join(changes[:SHOWN])}{more}. Restore it, or, before the target is opened, "
-            "register it as it is now with proxyguard amend"
+            "register it as it is now with proxyguard amend --reason WHY"
         )
 
 

@@ -1,0 +1,122 @@
+"""From a declaration of somebody else to a sealed target: what each command says comes next."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from conformance.typed import DECLARATION, write_table
+from proxyguard.audit.audit import Audit
+from proxyguard.cli.main import app
+from proxyguard.seal.ledger import Stage
+
+CODE = """\
+generator = "code"
+options.name = "drawn"
+options.text = '''
+SECRET = "a path of the author"
+
+def drawn(source, rng):
+    return source.iloc[rng.integers(0, len(source), 50)]
+'''
+"""
+
+
+def typed(folder: Path, verb: str, *rest: str) -> Result:
+    home = ("--home", str(folder.parent / "home"))
+    return CliRunner().invoke(app, [verb, str(folder), *home, *rest])
+
+
+def begun(root: Path, text: str) -> tuple[Path, Result]:
+    (root / "their.toml").write_text(text)
+    return root / "audit", typed(root / "audit", "init", "--from", str(root / "their.toml"))
+
+
+def test_init_says_what_is_to_be_put_where_and_what_to_type(tmp_path: Path) -> None:
+    folder, done = begun(tmp_path, DECLARATION)
+    lines = done.stdout.splitlines()
+    assert lines[-2] == f"Put there first: {tmp_path / 'table.csv'}: the real table"
+    assert lines[-1] == f"Next: proxyguard check {folder}"
+
+
+def test_init_shows_the_code_that_a_page_brings(tmp_path: Path) -> None:
+    text = DECLARATION.replace('generator = "bootstrap"\n', CODE).replace(
+        '"fixed_logistic"', '"theirs:Learner"'
+    )
+    write_table(tmp_path / "data" / "table.csv")
+    folder, done = begun(tmp_path, text)
+    assert "without keys and target: go on only if you trust what you read here" in done.stdout
+    assert '    | SECRET = "a path of the author"' in done.stdout.splitlines()
+    assert "run code of others: theirs:Learner." in done.stdout
+    again = typed(folder.parent / "other", "init", "--from", str(tmp_path / "their.toml"), "--json")
+    said = json.loads(again.stdout)
+    assert list(said["carried_code"]) == ["bootstrap"]
+    assert said["named_code"] == ["theirs:Learner"]
+
+
+def test_init_sends_what_cannot_be_read_to_check(tmp_path: Path) -> None:
+    folder, done = begun(tmp_path, "format = 1\n")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[-2:] == [
+        f"{folder / 'audit.toml'} cannot be honoured yet.", f"Next: proxyguard check {folder}",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "words"),
+    [
+        ('positive = "yes"', 'positive = "ja"', 1, "problem: "),
+        ('"0.3"\n', '"0.99"\n', 3, "cannot succeed: "),
+    ],
+)
+def test_run_seals_nothing_that_check_would_stop(
+    tmp_path: Path, old: str, new: str, code: int, words: str
+) -> None:
+    write_table(tmp_path / "data" / "table.csv")
+    folder, _ = begun(tmp_path, DECLARATION.replace(old, new))
+    done = typed(folder, "run", "--data", str(tmp_path / "data"))
+    assert done.exit_code == code, done.output
+    assert done.stdout.startswith(words)
+    assert done.stdout.splitlines()[-1] == "Nothing was sealed."
+    assert not Audit(folder, home=tmp_path / "home").journal().ledger.has(Stage.SEALED)
+
+
+def test_check_names_what_comes_next_and_never_contradicts_its_warnings(tmp_path: Path) -> None:
+    write_table(tmp_path / "data" / "table.csv")
+    folder, _ = begun(tmp_path, DECLARATION)
+    data = ("--data", str(tmp_path / "data"))
+    good = typed(folder, "check", *data).stdout.splitlines()
+    assert good[-2] == "Nothing stands in the way."
+    assert good[-1].startswith(f"Next: proxyguard run {folder} (")
+    declared = (folder / "audit.toml").read_text()
+    used = declared.replace('positive = "yes"\n', 'positive = "yes"\nprior_use = "a pilot"\n')
+    (folder / "audit.toml").write_text(used)
+    lost = typed(folder, "check", *data)
+    assert lost.exit_code == 0
+    assert "guarantee no: the declaration says: a pilot" in lost.stdout
+    assert "Nothing stands in the way" not in lost.stdout
+    assert "the certificate would have no guarantee" in lost.stdout
+
+
+def test_check_reads_the_outcomes_of_named_releases(tmp_path: Path) -> None:
+    write_table(tmp_path / "data" / "table.csv")
+    table = (tmp_path / "data" / "table.csv").read_text()
+    named, rest = "", table.splitlines()
+    for k in range(5):
+        lost = [rest[0], rest[1].rsplit(",", 1)[0] + ",", *rest[2:]]
+        (tmp_path / "data" / f"r{k}.csv").write_text("\n".join(lost) + "\n")
+        named += f'[[release]]\nname = "r{k}"\nfile = "r{k}.csv"\n'
+    head = DECLARATION[: DECLARATION.index("[[mechanism]]")]
+    folder, _ = begun(tmp_path, head + named + '[claim]\nlevel = "releases"\n')
+    done = typed(folder, "check", "--data", str(tmp_path / "data"))
+    assert done.exit_code == 1
+    assert "problem: r0.csv, row 1: 'label' is missing; give it one, or write" in done.stdout
+    assert "the same of r1.csv, r2.csv, r3.csv and 1 more" in done.stdout
+    declared = (folder / "audit.toml").read_text()
+    (folder / "audit.toml").write_text(
+        declared.replace("[target]\n", '[target]\nmissing_outcomes = "leave out"\n')
+    )
+    assert typed(folder, "check", "--data", str(tmp_path / "data")).exit_code == 0
