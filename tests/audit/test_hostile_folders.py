@@ -432,15 +432,28 @@ def test_a_stored_model_is_measured_before_it_is_unpacked(
     np.lib.format.write_array_header_1_0(
         header, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)}
     )
-    for content, words in (
-        (header.getvalue(), "longer than its file"),
-        (bytes(10_001), "unpacks to"),
-    ):
+
+    def archive(name: str, content: bytes) -> bytes:
         sink = io.BytesIO()
-        with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("0.npy", content)
+        with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as made:
+            made.writestr(name, content)
+        return sink.getvalue()
+
+    sparse = archive("data.npy", bytes(20_000))  # as a sparse matrix is stored
+    assert len(sparse) < 1000
+    for content, words in (
+        (archive("0.npy", header.getvalue()), "longer than its file"),
+        (archive("0.bin", header.getvalue()), "longer than its file"),
+        (archive("0.npy", bytes(10_001)), "unpacks to"),
+        (archive("0.npz", sparse), "unpacks to"),
+        (archive("0.npz", archive("data.npy", header.getvalue())), "longer than its file"),
+        (archive("0.npz", archive("a.npz", archive("b", b""))), "an archive within another"),
+    ):
         with pytest.raises(SealError, match=words):
-            load_model(sink.getvalue(), "a model")
+            load_model(content, "a model")
+    monkeypatch.setattr("proxyguard.models.npy.VALUES", 1000)
+    with pytest.raises(SealError, match="more than 1,000 values"):
+        load_model(archive("schema.json", b"[" + b"[]," * 1000 + b"1]"), "a model")
 
 
 # Want of memory, of handles or of rights is ours

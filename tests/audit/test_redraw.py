@@ -7,9 +7,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -23,6 +25,7 @@ from proxyguard.audit.home import software_versions
 from proxyguard.cli.main import app
 from proxyguard.draw.catalog import EXTRAS, Extra
 from proxyguard.draw.child import environment
+from proxyguard.models.npy import read_content
 
 At = Callable[[str], Audit]
 Value = dict[str, Any]
@@ -110,6 +113,20 @@ def another_model(forge: Any, manifest: Value) -> None:
 def another_threshold(forge: Any, manifest: Value) -> None:
     for draw in forge.draws_of(manifest):
         draw["threshold"] = "0.99"
+
+
+def test_a_model_that_predicts_no_class_of_the_outcome_is_another_one(
+    drawn: Audit, once: None, forge: Any
+) -> None:
+    def lie(manifest: Value) -> None:
+        for draw in forge.draws_of(manifest):
+            content = read_content(drawn.folder.store.get(draw["model"]))
+            arrays = {**content.arrays, "classes_": np.array([5.0, 6.0])}
+            draw["model"] = drawn.folder.store.put(replace(content, arrays=arrays).to_bytes())
+
+    forge.manifest(drawn, lie)
+    found = drawn.verify(redraw=1)
+    assert "another model" in found.findings[0].problem
 
 
 def invented_stages(forge: Any, manifest: Value) -> None:

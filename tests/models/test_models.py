@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -569,3 +570,88 @@ def test_a_forged_file_is_refused_or_is_the_file_of_the_model_that_it_gives(
     except SealError:
         return
     assert model_bytes(model) == bytes(content)
+
+
+def of_many_classes(kind: str, count: int) -> Any:
+    """Return a model that fits together, of more classes than any outcome has."""
+    labels, zeros = np.arange(float(count)), np.zeros((count, 1))
+    one = FeatureColumns.numeric(1)
+    if kind == "bayes":
+        return BayesModel("text", ("red",), zeros, zeros[:, 0], labels)
+    if kind == "linear":
+        return LinearModel(one, zeros[:1, 0], zeros[:1, 0], np.ones(1), zeros, zeros[:, 0], labels)
+    if kind == "trees":
+        return TreeModel(
+            one, np.zeros(1), trees.Sum.SHARES, np.array([-1], np.int32), np.zeros(0, np.int32),
+            np.zeros(0), np.zeros((0, 2), np.int32), zeros.T, zeros[:, 0], labels,
+        )  # fmt: skip
+    return AdditiveModel(
+        columns=one, notations=(None,), counts=np.zeros(1, np.int32), knots=np.zeros(0),
+        heights=np.zeros((count, 0)), absent=zeros, weights=np.zeros((count, 0)),
+        intercept=zeros[:, 0], classes_=labels,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["additive", "linear", "trees", "bayes"])
+@pytest.mark.parametrize(
+    "outcome",
+    [OUTCOME, Outcome(column="y", classes=("0", "1", "2")), Outcome(column="y", range=("0", "1"))],
+    ids=["binary", "multiclass", "regression"],
+)
+def test_a_model_of_a_million_classes_is_refused_before_it_predicts(
+    kind: str, outcome: Outcome
+) -> None:
+    stored = load_model(model_bytes(of_many_classes(kind, 20_000)), "a model")
+    table = pd.DataFrame({"text": ["red"] * 300}) if kind == "bayes" else np.zeros((300, 1))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="the model has 20,000 classes"):
+            predict(binary(stored), table, outcome)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+class Answers:
+    """A model of somebody else, which answers anything."""
+
+    def __init__(self, classes: Any, answer: Any) -> None:
+        self.classes_, self._answer = classes, answer
+
+    def predict_proba(self, x: Any) -> Any:
+        return np.broadcast_to(self._answer, (len(x), *np.shape(self._answer)))
+
+
+@pytest.mark.parametrize(
+    ("classes", "answer"),
+    [
+        ([0.0, 2.0], [0.5, 0.5]), ([-1.0, 1.0], [0.5, 0.5]), ([1.0, 1.0], [0.5, 0.5]),
+        ([0.0, 0.5], [0.5, 0.5]), ([], []), ([[0.0, 1.0]], [0.5, 0.5]), (["a", "b"], [0.5, 0.5]),
+        ([0.0, 1.0], [0.5]), ([0.0, 1.0], [0.2, 0.3, 0.5]), ([0.0, 1.0], 0.5), ([0.0], [1.0]),
+    ],
+)  # fmt: skip
+def test_a_model_of_other_classes_predicts_nothing(classes: Any, answer: Any) -> None:
+    with pytest.raises(ValueError, match=r"class|shape|1 is not in list"):
+        predict(binary(Answers(classes, answer)), np.zeros((4, 1)), OUTCOME)
+
+
+def test_records_of_wide_trees_are_coded_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, table = fitted("balanced_boosting")
+    whole = model.predict_proba(table)
+    monkeypatch.setattr(trees, "CODES", 7)
+    np.testing.assert_array_equal(model.predict_proba(table), whole)
+    known = tuple(sorted(f"text {k}" for k in range(20_000)))
+    wide = TreeModel(
+        FeatureColumns(("t",), (known,)), np.zeros(0), trees.Sum.SHARES, np.array([0], np.int32),
+        np.array([19_999], np.int32), np.array([0.5]), np.array([[-1, -2]], np.int32),
+        np.array([[0.25, 0.75], [0.5, 0.5]]), np.zeros(2), np.array([0.0, 1.0]),
+    )  # fmt: skip
+    monkeypatch.setattr(trees, "CODES", 10 * 20_000)
+    rows = pd.DataFrame({"t": [known[-1], *known[:1999]]}, dtype=object)
+    tracemalloc.start()
+    try:
+        shares = wide.predict_proba(rows)
+        assert tracemalloc.get_traced_memory()[1] < 2**25  # 160 MB, were all coded at once
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(shares, [[0.5, 0.5], *[[0.25, 0.75]] * 1999])

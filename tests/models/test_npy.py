@@ -85,6 +85,7 @@ FIELD = "('words', '|S12')"
         (saved(record(words=b'{"kind":1}')), "names no kind"),
         (saved(record(words=b"[" * 100_000)), "no JSON"),
         (saved(record(words=b'{"kind":' + b"9" * 5000 + b"}")), "no JSON"),
+        (saved(record(words=b"[" + b"[]," * 3_000_000 + b"]")), "more than 5,000,000 values"),
         (saved(record(words=b"\xff\xfe")), "no JSON"),
         (saved(np.zeros((), dtype=[("words", "<f8")])), "the last should be the text"),
         (saved(np.zeros((), dtype=[("words", "S5"), ("a", "<f8")])), "the last should be"),

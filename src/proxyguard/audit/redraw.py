@@ -465,7 +465,11 @@ def _model_differences(
     x = features(development.training(), development.features)
     with threadpool_limits(1):
         stored = load_model(audit.folder.store.get(address), "a model", types)
-        first = predict(fitted_from(draw, stored), x, development.outcome)
+        try:
+            first = predict(fitted_from(draw, stored), x, development.outcome)
+        except (ValueError, TypeError, ArithmeticError):  # it is of other classes or columns
+            yield "model"
+            return
         try:  # the procedure may have answered anything
             given = load_model(again.model, "the model that was fitted again", types)
             second = predict(fitted_from(draw, given), x, development.outcome)

@@ -517,17 +517,24 @@ def predict(fitted: Fitted, x: Inputs | Features, outcome: Outcome) -> Array:
         records.
     outcome
         Which of the three it is, and within which range numbers are kept.
+
+    Raises
+    ------
+    ValueError
+        If it predicts other classes than the outcome has, or not one of each for every record.
     """
+    known = known_classes(fitted.estimator, outcome)
     if isinstance(x, Features) and not isinstance(fitted.estimator, Model):
         x = x.table  # what is no model of ours knows plain tables
     if outcome.kind == "regression":
         low, high = (number(end) for end in outcome.range or ("0", "1"))
         # Within the registered range, which is what bounds the losses.
-        numbers = cast("Regressor", fitted.estimator).predict(x)
-        return np.clip(np.asarray(numbers, dtype=np.float64), low, high)
+        numbers = np.asarray(cast("Regressor", fitted.estimator).predict(x), dtype=np.float64)
+        _check_shape(numbers, (len(x),))
+        return np.clip(numbers, low, high)
     estimator = cast("ClassModel", fitted.estimator)
     raw = np.asarray(estimator.predict_proba(x), dtype=np.float64)
-    known = [int(c) for c in estimator.classes_]
+    _check_shape(raw, (len(x), len(known)))
     if outcome.kind == "multiclass":
         # A release may lack a class; a model that never saw it gives it no chance.
         full = np.zeros((raw.shape[0], len(outcome.classes or ())))
@@ -535,6 +542,31 @@ def predict(fitted: Fitted, x: Inputs | Features, outcome: Outcome) -> Array:
         return full
     p = raw[:, known.index(1)]
     return p if fitted.temperature is None else temper(p, fitted.temperature)
+
+
+def known_classes(estimator: object, outcome: Outcome) -> list[int]:
+    """Return the classes that an estimator predicts, by their number; none of a regression.
+
+    Asked before it predicts: a stored model may come from anybody, and one of a million classes
+    would take all memory there is for its probabilities.
+    """
+    classes = np.asarray(getattr(estimator, "classes_", ()))
+    count = {"binary": 2, "regression": 0}.get(outcome.kind, len(outcome.classes or ()))
+    known = range(count)
+    if classes.ndim != 1 or classes.size > count or not np.isin(classes, known).all():
+        raise ValueError(
+            f"the model has {classes.size:,} classes, and the outcome has {count}: they are not "
+            "all among these"
+        )
+    numbers = [int(label) for label in classes.tolist()]
+    if len(set(numbers)) < len(numbers) or (not numbers and count):
+        raise ValueError("the model names no class, or one of them twice")
+    return numbers
+
+
+def _check_shape(predicted: Array, shape: tuple[int, ...]) -> None:
+    if predicted.shape != shape:
+        raise ValueError(f"the model predicts an array of shape {predicted.shape}, not {shape}")
 
 
 def temper(p: Array, temperature: float) -> Array:

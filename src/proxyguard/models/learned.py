@@ -8,6 +8,7 @@ fit together, whoever wrote them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -188,6 +189,8 @@ class LinearModel(Stored):
         return {"columns": FeatureColumns.of(content)}
 
 
+# Codes of records that are held at once: 128 MB of doubles.
+CODES = 1 << 24
 # The most questions on the way to a leaf; a forged tree could otherwise ask for hours.
 DEEPEST = 1000
 
@@ -277,28 +280,38 @@ class TreeModel(Stored):
         """
         features = Features.of(table)
         self.columns.check(features)
-        walk = _Walk(self, self._encoded(features))
         total = np.zeros((len(features), self.start.size)) + self.start
-        for root in self.roots.tolist():
-            total += self.leaves.take(walk.reached(root), axis=0)
+        done = 0
+        for encoded in self._encoded(features):
+            walk, part = _Walk(self, encoded), slice(done, done + len(encoded))
+            for root in self.roots.tolist():
+                total[part] += self.leaves.take(walk.reached(root), axis=0)
+            done = part.stop
         if self.total is Sum.SHARES:
             return total / self.roots.size
         return probabilities(total)
 
-    def _encoded(self, features: Features) -> NDArray[np.float32 | np.float64]:
+    def _encoded(self, features: Features) -> Iterator[NDArray[np.float32 | np.float64]]:
+        """Yield the encoded records, so many at once that a forged width takes no more memory."""
         # A forest was fitted to 32 bits: a number between two of them is on another side of a
         # threshold when it is not rounded first.
         kind = np.float32 if self.total is Sum.SHARES else np.float64
-        blocks = []
-        for position in self.columns.texts:
-            numbers, codes = self.columns.coded(features, position)
-            rows = np.zeros((numbers.size, len(self.columns.categories[position] or ())), kind)
-            known = np.flatnonzero(numbers >= 0)
-            rows[known, numbers[known]] = 1.0
-            blocks.append(rows[codes])
-        if self.columns.numbers:
-            blocks.append(self.columns.filled(features, self.fill).astype(kind))
-        return np.concatenate(blocks, axis=1)
+        columns, width = self.columns, self.columns.n_codes + len(self.columns.numbers)
+        texts = [(k, *columns.coded(features, k)) for k in columns.texts]
+        numbers = columns.filled(features, self.fill).astype(kind) if columns.numbers else None
+        rows = max(1, CODES // width)
+        for first in range(0, len(features), rows):
+            part = slice(first, first + rows)
+            encoded = np.zeros((min(rows, len(features) - first), width), kind)
+            start = 0
+            for position, categories, codes in texts:
+                which = categories.take(codes[part])
+                known = np.flatnonzero(which >= 0)
+                encoded[known, start + which[known]] = 1.0
+                start += len(columns.categories[position] or ())
+            if numbers is not None:
+                encoded[:, start:] = numbers[part]
+            yield encoded
 
     def words(self) -> dict[str, Plain]:
         """Return its columns and what the leaves add up to."""

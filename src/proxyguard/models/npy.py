@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,8 @@ START = MAGIC + bytes(VERSION)
 # The most bytes of a header; NumPy's own limit on what it parses.
 HEADER = 10_000
 WORDS = "words"
+# The most values of a text: as many categories, terms and names.
+VALUES = 5_000_000
 # The most arrays that a model may have; ours have at most seven.
 FIELDS = 16
 
@@ -197,11 +199,25 @@ def _record_type(header: bytes) -> np.dtype[np.void]:
     return kind
 
 
-def _read_words(text: bytes) -> dict[str, Plain]:
+def read_json(text: bytes) -> Plain:
+    """Return the value of a JSON text that a model brings.
+
+    Raises
+    ------
+    SealError
+        If it is none, or holds more values than a model of ours or than memory may take.
+    """
+    # Counted before they are parsed: three bytes can be a list, which takes 56 in memory.
+    if sum(text.count(sign) for sign in (b",", b"[", b"{")) > VALUES:
+        raise SealError(f"its text has more than {VALUES:,} values; no model has")
     try:
-        words = json.loads(text)
+        return cast(Plain, json.loads(text))
     except (ValueError, RecursionError) as error:
         raise SealError(f"its text is no JSON that can be read: {error}") from None
+
+
+def _read_words(text: bytes) -> dict[str, Plain]:
+    words = read_json(text)
     if not isinstance(words, dict) or not isinstance(words.get("kind"), str):
         raise SealError("its text names no kind of model")
     return words

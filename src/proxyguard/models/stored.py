@@ -15,14 +15,14 @@ import math
 import zipfile
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Protocol, TypeAlias, cast
+from typing import IO, Protocol, TypeAlias, cast
 
 import numpy as np
 
 from proxyguard.errors import RegistryError, SealError, UntrustedCode
 from proxyguard.models.additive import AdditiveModel
 from proxyguard.models.learned import BayesModel, LinearModel, TreeModel
-from proxyguard.models.npy import MAGIC, read_content
+from proxyguard.models.npy import MAGIC, read_content, read_json
 
 Model: TypeAlias = LinearModel | TreeModel | BayesModel | AdditiveModel
 # All that is ever built from a file of NumPy's format.
@@ -145,7 +145,7 @@ def _load_skops(content: bytes, name: str, allowed: set[str]) -> object:
     except RegistryError as error:  # says nothing against the file: nobody here can read it
         raise UntrustedCode(f"{name}: {error}", names=()) from error
     try:
-        _check_sizes(content)
+        _check_sizes(content, UNPACKED)
         # skops names the types before it makes anything; `loads` then makes no others.
         needed = set(reader.get_untrusted_types(data=content))
         if needed - allowed:
@@ -156,33 +156,49 @@ def _load_skops(content: bytes, name: str, allowed: set[str]) -> object:
                 names=beyond,
             )
         return reader.loads(content, trusted=sorted(needed))
-    except (SealError, MemoryError):
+    except (UntrustedCode, MemoryError):
         raise
+    except SealError as error:
+        raise SealError(f"{name} is no stored model: {error}") from None
     except Exception as error:  # a forged file may break its reader in any way
         raise SealError(f"{name} is no stored model: {error!r}") from error
 
 
-def _check_sizes(content: bytes) -> None:
+def _check_sizes(content: bytes, left: int, *, within: bool = False) -> int:
     """Refuse an archive that unpacks to more than a model, or whose arrays are not what they say.
 
-    A deflated megabyte is a gigabyte of zeros, and numpy makes an array before it reads it.
+    A deflated megabyte is a gigabyte of zeros, and numpy makes an array before it reads it. A
+    sparse matrix is an archive within the archive. What a member is, its first bytes say, and not
+    its name, which whoever wrote the file chose. Return the bytes that are left.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        unpacked = sum(info.file_size for info in archive.infolist())
-        if unpacked > UNPACKED:
-            raise SealError(f"it unpacks to {unpacked:,} bytes; a model has at most {UNPACKED:,}")
+        left -= sum(info.file_size for info in archive.infolist())
+        if left < 0:
+            raise SealError(f"it unpacks to more than {UNPACKED:,} bytes; no model does")
         for info in archive.infolist():
-            if not info.filename.endswith(".npy"):
-                continue
             with archive.open(info) as file:
-                version = np.lib.format.read_magic(file)
-                read = {
-                    (1, 0): np.lib.format.read_array_header_1_0,
-                    (2, 0): np.lib.format.read_array_header_2_0,
-                }[version]
-                shape, _, kind = read(file)
-                if math.prod(shape) * kind.itemsize > info.file_size:
-                    raise SealError(f"its array {info.filename} is longer than its file")
+                start = file.read(len(MAGIC))
+                file.seek(0)
+                if start.startswith(b"PK"):
+                    if within:
+                        raise SealError(f"its part {info.filename} is an archive within another")
+                    left = _check_sizes(file.read(), left, within=True)
+                elif start == MAGIC:
+                    _check_array(file, info)
+        if not within and "schema.json" in archive.namelist():
+            read_json(archive.read("schema.json"))
+    return left
+
+
+def _check_array(file: IO[bytes], info: zipfile.ZipInfo) -> None:
+    version = np.lib.format.read_magic(file)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }[version]
+    shape, _, kind = read(file)
+    if math.prod(shape) * kind.itemsize > info.file_size:
+        raise SealError(f"its array {info.filename} is longer than its file")
 
 
 def _address(member: str) -> str:
