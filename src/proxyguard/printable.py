@@ -5,8 +5,10 @@ Apart from the rest, for the command line loads nothing else.
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from html import escape
 from typing import TextIO
@@ -63,6 +65,32 @@ def printable(text: str, *, keep: str = "") -> str:
     return "".join(
         c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in whole
     )
+
+
+def toml(content: object) -> str:
+    """Return a plain value as TOML writes it in a line; nothing in it steers a terminal.
+
+    >>> print(toml({"a b": ["x", "\\x85"], "n": 1}))
+    { "a b" = ["x", "\\u0085"], n = 1 }
+    """
+    if isinstance(content, str):
+        # JSON escapes as TOML does, but leaves the controls from U+007F on as they are.
+        return "".join(
+            sign if sign.isprintable() else f"\\U{ord(sign):08x}" if ord(sign) > 0xFFFF
+            else f"\\u{ord(sign):04x}"
+            for sign in json.dumps(content, ensure_ascii=False)
+        )  # fmt: skip
+    if isinstance(content, Mapping):
+        inside = (f"{toml_key(str(key))} = {toml(item)}" for key, item in content.items())
+        return f"{{ {', '.join(inside)} }}"
+    if isinstance(content, Sequence):
+        return f"[{', '.join(map(toml, content))}]"
+    return json.dumps(content)
+
+
+def toml_key(name: str) -> str:
+    """Return a name as TOML has it before the sign of equality, quoted where it must be."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml(name)
 
 
 def write_line(text: str, stream: TextIO, *, indent: str = "", style: str = "") -> None:

@@ -90,6 +90,30 @@ def test_days_that_cannot_be_told_from_months_are_a_warning() -> None:
     assert warning.endswith('day = { kind = "date", format = "%d/%m/%Y" }')
 
 
+def test_words_for_gaps_among_numbers_are_proposed_as_missing_values() -> None:
+    numbers = [f"{k / 3:.1f}" for k in range(90)]
+    frame = pd.DataFrame(
+        {
+            "crp": numbers[:60] + ["k.A."] * 20 + ["-"] * 10,
+            "strange": numbers[:80] + ["<5"] * 10,
+            "ward": (["A", "B", "unknown"] * 30),
+        }
+    )
+    crp, strange, ward = profile_table(frame).columns
+    assert (crp.kind, crp.gaps) == ("number", ("k.A.", "-"))
+    assert crp.warning is not None
+    assert '33.3% of the records "k.A." or "-", most likely for a missing value' in crp.warning
+    assert crp.warning.endswith('crp = { kind = "number", missing = ["k.A.", "-"] }')
+    assert crp.proposed == ColumnPart(kind="number", missing=("k.A.", "-"))
+    again = profile_table(frame, {"crp": crp.proposed}).columns[0]
+    assert again.missing == pytest.approx(1 / 3)
+    assert '"k.A." or "-" is a missing value' in again.use
+    # What no declaration could read is not proposed, and a category may be called unknown.
+    assert strange.proposed is None
+    assert "10 records whose text is none" in str(strange.warning)
+    assert (ward.kind, ward.proposed, ward.warning) == ("category", None, None)
+
+
 def test_nothing_is_said_of_no_records() -> None:
     empty = profile_of(pd.DataFrame({"x": pd.Series([], dtype=float)}))
     assert (empty.rows, empty.columns[0].kind) == (0, "empty")

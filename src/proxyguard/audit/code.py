@@ -23,6 +23,7 @@ from types import CodeType, FunctionType, ModuleType
 
 from proxyguard.draw.catalog import load_text
 from proxyguard.errors import RegistryError
+from proxyguard.printable import toml
 
 _POSTPONED = "from __future__ import annotations"
 Defined = type | FunctionType
@@ -55,12 +56,12 @@ class CodeText:
     @property
     def toml(self) -> str:
         """The lines that say the same in a ``[[mechanism]]`` of `audit.toml`."""
-        lines = ['generator = "code"', f"options.name = {_toml(self.name)}"]
+        lines = ['generator = "code"', f"options.name = {toml(self.name)}"]
         if self.settings:
-            lines.append(f"options.settings = {_toml(self.settings)}")
+            lines.append(f"options.settings = {toml(self.settings)}")
         # As it reads, where TOML can hold it so.
         plain = self.text.replace("\n", "").isprintable() and "'''" not in self.text
-        lines.append("options.text = " + (f"'''\n{self.text}'''" if plain else _toml(self.text)))
+        lines.append("options.text = " + (f"'''\n{self.text}'''" if plain else toml(self.text)))
         return "\n".join(lines)
 
 
@@ -284,14 +285,3 @@ def _outside(text: str) -> set[str]:
             if symbol.is_global() and symbol.is_referenced()
         }
     return used - here
-
-
-def _toml(given: object) -> str:
-    """Return a plain value as TOML has it."""
-    if isinstance(given, Mapping):
-        inner = ", ".join(f"{_toml(str(key))} = {_toml(item)}" for key, item in given.items())
-        return f"{{ {inner} }}"
-    if isinstance(given, list | tuple):
-        return f"[{', '.join(map(_toml, given))}]"
-    # JSON and TOML escape alike, but for this one sign.
-    return json.dumps(given, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+import tomllib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,8 +23,12 @@ def try_(
     outcome: Annotated[str | None, typer.Option(
         "--outcome", help="The column that is predicted; without one, shares and means count.",
     )] = None,
-    generator: Annotated[str | None, typer.Option(
-        "--generator", help="Draw the releases: a name of ours, or package:Class.")] = None,
+    generator: Annotated[list[str] | None, typer.Option(
+        "--generator", help="Draw the releases: a name of ours, or package:Class; several are "
+        "compared.")] = None,
+    option: Annotated[list[str] | None, typer.Option(
+        "--option", help="Of a generator, as epochs=50; of several tvae.epochs=50; repeatable.",
+    )] = None,
     made_from: Annotated[Path | None, typer.Option(
         "--made-from", help="The rows that the releases were made from.")] = None,
     holdout: Annotated[Path | None, typer.Option(
@@ -40,6 +45,8 @@ def try_(
         "--limit", help="Another limit, as error=0.03; repeatable.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(
         "--exclude", help="A column to leave out; repeatable.")] = None,
+    column: Annotated[list[str] | None, typer.Option(
+        "--column", help="How a column is read, as a line of [columns]; repeatable.")] = None,
     draws: Annotated[int, typer.Option(
         "--draws", min=1, help="Releases that a generator draws.")] = 40,
     reliability: Annotated[str, typer.Option(
@@ -49,25 +56,27 @@ def try_(
     out: Annotated[Path, typer.Option(
         "--out", help="The folder that the page is written into.")] = Path("try-out"),
     workers: show.Workers = None,
+    home: show.HomeFolder = None,
     json: show.Json = False,
 ) -> None:  # fmt: skip
     """Try releases on a table as it is: a page in one command, exploratory, nothing registered."""
     from proxyguard.trial.run import try_out
 
     # Where the user stands: a console script does not look there for package:Class.
-    if generator is not None and ":" in generator and "" not in sys.path:
+    if any(":" in name for name in generator or ()) and "" not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     with show.bars(json) as progress:
         trial = try_out(
-            real, releases, outcome=outcome, generator=generator, made_from=made_from,
+            real, releases, outcome=outcome, generator=generator or None, made_from=made_from,
             holdout=holdout, independent=independent, exposure=exposure, kind=kind,
             positive=positive, limits=dict(_limit(text) for text in limit or ()),
-            exclude=exclude or (), draws=draws, reliability=reliability, seed=seed,
-            workers=workers, progress=progress,
+            exclude=exclude or (), columns=columns_of(column or ()), draws=draws,
+            options=options_of(option or (), generator or ()), reliability=reliability,
+            seed=seed, workers=workers, home=home, progress=progress,
         )  # fmt: skip
     page = trial.save(out)
     show.answer(json, {**trial.to_dict(), "page": str(page)}, _lines(trial, page))
-    if trial.decisions:
+    if trial.judged:
         code = show.verdict_code(trial.decisions.values())
         if code is not show.Exit.DONE:
             raise typer.Exit(code)
@@ -79,6 +88,52 @@ def _limit(text: str) -> tuple[str, str]:
     if not sign:
         raise typer.BadParameter(f"{text!r} is no NAME=NUMBER, such as error=0.03")
     return name.strip(), number.strip()
+
+
+def options_of(texts: Sequence[str], generators: Sequence[str]) -> dict[str, object]:
+    """Read what is given to --option; of several generators each has its own.
+
+    >>> options_of(["epochs=50", "columns=['a']", "law=normal"], ["tvae"])
+    {'epochs': 50, 'columns': ['a'], 'law': 'normal'}
+    >>> options_of(["tvae.epochs=50"], ["tvae", "copula"])
+    {'tvae': {'epochs': 50}}
+    """
+    options: dict[str, object] = {}
+    for text in texts:
+        key, sign, written = (part.strip() for part in text.partition("="))
+        if not sign or not key:
+            raise typer.BadParameter(f"{text!r} is no KEY=VALUE, such as epochs=50")
+        try:
+            said: object = tomllib.loads(f"x = {written}")["x"]
+        except tomllib.TOMLDecodeError:
+            said = written  # a text without quotation marks, as a shell leaves it
+        if len(generators) < 2:
+            options[key] = said
+            continue
+        owner, dot, name = key.partition(".")
+        if not dot:
+            raise typer.BadParameter(
+                f"{text!r}: of several generators say which one, such as {generators[0]}.{key}=..."
+            )
+        own = options.setdefault(owner, {})
+        assert isinstance(own, dict)
+        own[name] = said
+    return options
+
+
+def columns_of(lines: Sequence[str]) -> dict[str, object]:
+    """Read what is given to --column: lines as they stand below ``[columns]``.
+
+    >>> columns_of(['crp = { missing = ["k.A."] }'])
+    {'crp': {'missing': ['k.A.']}}
+    """
+    try:
+        return tomllib.loads("\n".join(lines))
+    except tomllib.TOMLDecodeError as error:
+        raise typer.BadParameter(
+            f"a line of [columns] is NAME = {{ ... }}, such as "
+            f"'crp = {{ missing = [\"k.A.\"] }}': {error}"
+        ) from None
 
 
 def _lines(trial: Trial, page: Path) -> Iterable[str]:

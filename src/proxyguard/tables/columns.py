@@ -8,8 +8,6 @@ read or written here.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal, InvalidOperation
@@ -20,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.errors import TableError, UnreadValue
+from proxyguard.printable import toml_key
 from proxyguard.registry.numbers import canonical_value
 from proxyguard.registry.target import ColumnPart, DeclaredColumns
 from proxyguard.tables.notation import ISO, Notation
@@ -85,7 +84,7 @@ def typed(
     import pandas as pd
 
     read: dict[str, Series | pd.Series[float] | NDArray[np.float64]] = {}
-    _check_names(frame)
+    check_names(frame)
     declared = columns or {}
     doubles = doubles_in(frame)
     there = set(frame.columns)
@@ -163,7 +162,7 @@ def _in_notation(texts: Series, notation: Notation) -> pd.Series[float]:
 
 
 def _unread(name: str, row: int, notation: Notation | None) -> UnreadValue:
-    key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+    key = toml_key(name)
     if notation is not None:
         return UnreadValue(
             name, row, f"is declared to hold {notation}",
@@ -248,7 +247,7 @@ def kinds_of(
     {'age': 'number', 'zip': 'text'}
     """
     kinds: dict[str, str] = {}
-    _check_names(frame)
+    check_names(frame)
     for name, values in frame.items():
         part = (columns or {}).get(str(name), ColumnPart())
         if name in text or part.holds is not None:
@@ -263,17 +262,17 @@ def kinds_of(
     return kinds
 
 
-def _check_names(frame: pd.DataFrame) -> None:
-    """Refuse columns that no one name leads to."""
+def check_names(frame: pd.DataFrame, what: str = "the records") -> None:
+    """Refuse columns that no one name leads to; ``what`` is how an error calls the table."""
     if frame.columns.nlevels > 1:
         raise TableError(
-            f"the columns have names of {frame.columns.nlevels} levels, such as "
+            f"the columns of {what} have names of {frame.columns.nlevels} levels, such as "
             f"{frame.columns[0]!r}; give each column one name, a text"
         )
     names = [str(name) for name in frame.columns]  # kinds are kept by the text: 1 is "1" there
     if len(set(names)) < len(names):
         twice = next(name for k, name in enumerate(names) if name in names[:k])
-        raise TableError(f"the records have two columns of one name: {twice!r}; rename one")
+        raise TableError(f"{what} with two columns of one name: {twice!r}; rename one")
 
 
 def _is_blank(values: Series, missing: Sequence[str]) -> pd.Series[bool]:

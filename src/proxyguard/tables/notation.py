@@ -124,6 +124,29 @@ KNOWN: dict[str, Notation] = {
 """The notations that are recognised, each called by an example of it; of equals the first."""
 
 
+_GAPS = frozenset(
+    (
+        "na", "nan", "nd", "nv", "null", "none", "nil", "ka", "keineangabe", "unbekannt",
+        "nichtbekannt", "fehlt", "fehlend", "leer", "unknown", "notknown", "missing", "empty",
+        "notavailable", "notapplicable", "inconnu", "inconnue", "manquant", "desconocido",
+        "sconosciuto", "onbekend",
+    )
+)  # fmt: skip
+_MARKS = re.compile(r"[\W_]+")
+
+
+def reads_as_gap(text: str) -> bool:
+    """Return whether a text among numbers most likely stands for a missing one.
+
+    Only there: a category may well be called "unknown", and a country "NA".
+
+    >>> [reads_as_gap(text) for text in ("k.A.", "n/a", "-", "Unknown", "<5", "Halle")]
+    [True, True, True, True, False, False]
+    """
+    letters = _MARKS.sub("", text.casefold())
+    return letters in _GAPS or (not letters and bool(text.strip()))
+
+
 def readings(texts: Sequence[str], counts: Sequence[int]) -> dict[str, float]:
     """Return the share of what a column holds that each known notation reads, where it is `MOST`.
 

@@ -8,7 +8,6 @@ says otherwise.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,10 +16,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from proxyguard.exact.rounding import Array
+from proxyguard.printable import toml, toml_key
 from proxyguard.registry.target import ColumnPart, DeclaredColumns, TableReading
 from proxyguard.tables.columns import kinds_of, typed
 from proxyguard.tables.files import as_frame
-from proxyguard.tables.notation import ISO, KNOWN, Notation, readings
+from proxyguard.tables.notation import ISO, KNOWN, Notation, readings, reads_as_gap
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,6 +61,11 @@ class ColumnProfile:
         What to write under ``[columns]`` of ``audit.toml`` to have it otherwise.
     warning
         What its author should look at, with the line to type; nothing where all is plain.
+    notation
+        Of text in which every value reads as a number or a date but those of ``gaps``: an example
+        of how they are written.
+    gaps
+        Texts in it that most likely stand for a missing value.
     """
 
     name: str
@@ -72,6 +77,13 @@ class ColumnProfile:
     use: str
     otherwise: str
     warning: str | None = None
+    notation: str = ""
+    gaps: tuple[str, ...] = ()
+
+    @property
+    def proposed(self) -> ColumnPart | None:
+        """How to declare a column of text that reads as numbers or dates; nothing of others."""
+        return _part(KNOWN[self.notation], self.gaps) if self.notation else None
 
     @property
     def range_words(self) -> str:
@@ -178,6 +190,9 @@ class _Facts(NamedTuple):
     missing: float
     ends: tuple[float, float] | None = None
     notations: tuple[str, ...] = ()  # that read its texts as well as one another, the best first
+    gaps: tuple[str, ...] = ()  # texts among these that most likely stand for a missing value
+    gapped: float = 0.0  # share of the records that hold one of them
+    strange: int = 0  # records whose text is neither
 
 
 def _profile(values: Series, part: ColumnPart | None, role: str | None) -> ColumnProfile:
@@ -188,8 +203,10 @@ def _profile(values: Series, part: ColumnPart | None, role: str | None) -> Colum
     else:
         facts = _of_texts(name, values, declared)
     low, high = (None, None) if facts.ends is None else (_shown(end, facts) for end in facts.ends)
-    key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
-    use, otherwise, warning = _words(name, facts, declared)
+    key = toml_key(name)
+    use, otherwise, warning = _words(facts, declared)
+    if part is not None and part.missing and facts.kind in ("number", "date"):
+        use = f"{use}; {' or '.join(map(toml, part.missing))} is a missing value"
     if role is not None:
         use, warning = role, None
     return ColumnProfile(
@@ -197,6 +214,8 @@ def _profile(values: Series, part: ColumnPart | None, role: str | None) -> Colum
         use=use, otherwise=f"{key} = {{ {otherwise} }}",
         warning=None if warning is None else
         f"column {name!r} {warning}; write under [columns]: {key} = {{ {otherwise} }}",
+        notation=facts.notations[0] if facts.notations and not facts.strange else "",
+        gaps=facts.gaps,
     )  # fmt: skip
 
 
@@ -229,15 +248,21 @@ def _of_texts(name: str, values: Series, declared: ColumnPart | None) -> _Facts:
     if len(texts) < 2:
         return _Facts("constant" if texts else "empty", len(texts), missing)
     if declared is None:
-        shares = readings(texts, counts.tolist())
+        known_texts = counts[[not reads_as_gap(text) for text in texts]]
+        read = [str(text) for text in known_texts.index]
+        shares = readings(read, known_texts.tolist()) if len(read) > 1 else {}
         best = max(shares.values(), default=0.0)
         notations = tuple(sorted((n for n in shares if shares[n] == best), key=list(KNOWN).index))
         if notations:
-            numbers = KNOWN[notations[0]].numbers(texts)
+            numbers = KNOWN[notations[0]].numbers(read)
             known = numbers[~np.isnan(numbers)]
             kind: ColumnKind = "date" if KNOWN[notations[0]].date else "number"
-            ends = float(known.min()), float(known.max())
-            return _Facts(kind, len(texts), missing, ends, notations)
+            return _Facts(
+                kind, len(texts), missing, (float(known.min()), float(known.max())), notations,
+                gaps=tuple(text for text in texts if reads_as_gap(text)),
+                gapped=(rows - int(known_texts.sum())) / max(1, len(values)),
+                strange=int(known_texts.to_numpy()[np.isnan(numbers)].sum()),
+            )  # fmt: skip
     blanks = sum(" " in text.strip() for text in texts) / len(texts)
     length = sum(map(len, texts)) / len(texts)
     if declared is None and _mostly_distinct(len(texts), rows) and blanks < 0.5:
@@ -257,19 +282,27 @@ def _shown(end: float, facts: _Facts) -> str:
     return f"{end:,.6g}" if abs(end) < 1e15 else f"{end:.6g}"
 
 
-def _toml(notation: Notation) -> str:
+def _part(notation: Notation, gaps: tuple[str, ...]) -> ColumnPart:
     if notation.date:
-        kind = 'kind = "date"'
-        return kind if notation.date == ISO else f'{kind}, format = "{notation.date}"'
-    parts = ['kind = "number"']
-    if notation.thousands:
-        parts.append(f'thousands = "{notation.thousands}"')
+        form = None if notation.date == ISO else notation.date
+        return ColumnPart(kind="date", format=form, missing=gaps)
+    written = {"kind": "number", "thousands": notation.thousands or None, "missing": gaps}
     if notation.decimal != ".":
-        parts.append(f'decimal = "{notation.decimal}"')
-    return ", ".join(parts)
+        written["decimal"] = notation.decimal
+    return ColumnPart.model_validate(written)
 
 
-def _words(name: str, facts: _Facts, declared: ColumnPart | None) -> tuple[str, str, str | None]:
+def column_toml(part: ColumnPart) -> str:
+    """Return how a column is declared, as the table of one line that `audit.toml` has.
+
+    >>> print(column_toml(ColumnPart(kind="number", decimal=",", missing=("k.A.",))))
+    { kind = "number", decimal = ",", missing = ["k.A."] }
+    """
+    fields = type(part).model_fields
+    return toml({key: said for key, said in part if said != fields[key].default})
+
+
+def _words(facts: _Facts, declared: ColumnPart | None) -> tuple[str, str, str | None]:
     """Return what is done with a column, what to write to have it otherwise, and a warning."""
     if facts.kind in ("empty", "constant"):
         what = "has no value" if facts.kind == "empty" else "has one value alone"
@@ -287,12 +320,22 @@ def _words(name: str, facts: _Facts, declared: ColumnPart | None) -> tuple[str, 
             f"kept as text; the learner default reads it as a {facts.kind} like "
             f"{facts.notations[0]}, generators and other learners take every text for a category"
         )
-        unsure = [o for o in others if bool(o.date) and o.date]
-        if unsure and first.date:
-            return use, _toml(first), (
+        line = column_toml(_part(first, facts.gaps))[2:-2]
+        if first.date and any(other.date for other in others):
+            return use, line, (
                 f"holds dates like {' or like '.join(facts.notations)}: nothing in it tells which"
             )  # fmt: skip
-        return use, _toml(first), None
+        if facts.strange:
+            return use, line, (
+                f"holds {facts.kind}s, but for {facts.strange:,} records whose text is none: mend "
+                "them, or name their texts as missing"
+            )  # fmt: skip
+        if facts.gaps:
+            return use, line, (
+                f"holds {facts.kind}s, and for {facts.gapped:.1%} of the records "
+                f"{' or '.join(map(toml, facts.gaps))}, most likely for a missing value"
+            )  # fmt: skip
+        return use, line, None
     if facts.kind == "date":
         return "used as a number, its days since 1970-01-01", 'kind = "category"', None
     if facts.kind == "number":

@@ -7,8 +7,7 @@ records that nobody has looked at.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb
@@ -26,10 +25,12 @@ from proxyguard.losses.measure import (
     multiclass_error,
     squared_error,
 )
+from proxyguard.printable import printable, toml, toml_key
 from proxyguard.registry.fields import OTHERS
 from proxyguard.registry.numbers import canonical_value
-from proxyguard.registry.target import Outcome
+from proxyguard.registry.target import DeclaredColumns, Outcome
 from proxyguard.tables.columns import as_texts, typed
+from proxyguard.tables.profile import column_toml
 from proxyguard.trial.rows import MISSING
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class GuessedOutcome:
     column: str
     kind: OutcomeKind
     positive: str = ""
-    classes: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    """The values of a yes or no, or of classes."""
     low: float = 0.0
     high: float = 1.0
     words: str
@@ -76,10 +78,10 @@ class GuessedOutcome:
     def to_outcome(self) -> Outcome:
         """Return it as a declaration would have it."""
         ends = (decimal(self.low), decimal(self.high)) if self.kind == "regression" else None
+        classes = self.labels if self.kind == "multiclass" else None
         return Outcome(
-            column=self.column, positive=self.positive or None, classes=self.classes or None,
-            range=ends,
-        )  # fmt: skip
+            column=self.column, positive=self.positive or None, classes=classes, range=ends
+        )
 
     @property
     def losses(self) -> Mapping[str, Loss]:
@@ -98,21 +100,28 @@ class GuessedOutcome:
         if self.kind == "binary":
             return [*lines, f"positive = {toml(self.positive)}"]
         if self.kind == "multiclass":
-            return [*lines, f"classes = {toml(self.classes)}"]
+            return [*lines, f"classes = {toml(self.labels)}"]
         return [*lines, f"range = {toml([decimal(self.low), decimal(self.high)])}"]
 
 
 def guess_outcome(
-    development: pd.DataFrame, column: str, *, kind: OutcomeKind | None, positive: str | None = None
+    development: pd.DataFrame,
+    column: str,
+    *,
+    judging: pd.DataFrame | None = None,
+    kind: OutcomeKind | None,
+    positive: str | None = None,
 ) -> GuessedOutcome:
     """Return what an outcome is: a yes or no, one of several classes, or a number.
 
     Parameters
     ----------
     development
-        The rows that train; records that judge are not asked.
+        The rows that train, of which a number has its range.
     column
         The outcome.
+    judging
+        The rows that judge, whose labels count too: a rare one may be among them alone.
     kind
         What it is, where the user says so.
     positive
@@ -126,10 +135,13 @@ def guess_outcome(
     texts = as_texts(development[column]).map(canonical_value)
     counts = texts.value_counts()
     labels = sorted(counts.index)
-    if len(labels) < 2:
+    if judging is not None:
+        labels = sorted({*labels, *as_texts(judging[column]).map(canonical_value)})
+    if len(counts) < 2:
         raise RegistryError(
-            f"outcome {column!r} has one value alone, {labels[0]!r}: there is nothing to predict"
-            if labels
+            f"outcome {column!r} has one value alone, {counts.index[0]!r}, in the rows that train: "
+            "there is nothing to predict"
+            if len(counts)
             else f"outcome {column!r} has no value at all"
         )
     numbers = _as_numbers(labels)
@@ -138,7 +150,7 @@ def guess_outcome(
     if kind == "regression":
         if numbers is None:
             raise RegistryError(f"outcome {column!r} holds text, so it is no regression; {other}")
-        low, high = _range(numbers)
+        low, high = _range([float(label) for label in counts.index])
         return GuessedOutcome(
             column=column, kind="regression", low=low, high=high,
             words=f"{column!r} is taken for a number from {low:g} to {high:g}, the range of the "
@@ -146,17 +158,21 @@ def guess_outcome(
         )  # fmt: skip
     if kind == "multiclass":
         return GuessedOutcome(
-            column=column, kind="multiclass", classes=tuple(labels),
+            column=column, kind="multiclass", labels=tuple(labels),
             words=f"{column!r} is taken for one of {len(labels)} classes; {other}",
         )  # fmt: skip
-    if kind != "binary" or len(labels) != 2:
+    if len(labels) != 2:
+        why = "kind is 'binary'" if positive is None else "positive makes a yes or no of it"
         raise RegistryError(
-            f"outcome {column!r} has {len(labels)} different values, and kind is {kind!r}; {other}"
+            f"outcome {column!r} has {len(labels)} different values ({some(labels, 4)}), and "
+            f"{why}; {other}"
         )
     if positive is not None:
         said = canonical_value(positive)
         if said not in labels:
-            raise RegistryError(f"positive is {said!r}, and {column!r} has {labels}")
+            raise RegistryError(
+                f"positive is {said!r}, and {column!r} has {' and '.join(map(repr, labels))}"
+            )
         words = f"{column!r} is a yes where it is {said!r}, as you said"
     else:
         likely = [label for label in labels if label.casefold() in POSITIVE]
@@ -166,7 +182,9 @@ def guess_outcome(
             f"{column!r} is taken for a yes where it is {said!r} ({why}, the other is "
             f"{next(label for label in labels if label != said)!r}); --positive says otherwise"
         )
-    return GuessedOutcome(column=column, kind="binary", positive=said, words=words)
+    return GuessedOutcome(
+        column=column, kind="binary", positive=said, labels=tuple(labels), words=words
+    )
 
 
 def _as_numbers(labels: Sequence[str]) -> list[float] | None:
@@ -201,8 +219,6 @@ class Demand:
 
     name: str
     """What ``--limit`` calls it."""
-    promise: str
-    """What is required, with its limit."""
     limit: float
     """The limit, as it is shown."""
     unit: str
@@ -213,7 +229,6 @@ class Demand:
     """How it is declared."""
     two_sided: bool = False
     """Whether a deviation to either side counts, so that the larger of the two is shown."""
-    digits: int = 2
 
 
 def number_words(number: float, unit: str = "") -> str:
@@ -261,7 +276,7 @@ def default_demands(
     coded, uncoded = _codings(development, kinds, 3 if fine else 2)
     if uncoded:
         notes.append(
-            f"shares are not asked of {_listed(uncoded)}: constant, or texts that hardly repeat"
+            f"shares are not asked of {some(uncoded)}: constant, or texts that hardly repeat"
         )
     if outcome is None:
         demands += _one_way(coded, given["one-way shares"])
@@ -296,19 +311,14 @@ def _limit(name: str, limits: Mapping[str, object]) -> float:
 
 
 def _losses(outcome: GuessedOutcome, limits: Mapping[str, float]) -> Iterator[Demand]:
-    source = "a model trained on the real rows"
     if outcome.kind != "regression":
         error, brier = limits["error"], limits["Brier"]
         yield Demand(
             name="error", limit=100 * error, unit=" of 100 records", scale={"error": 100.0},
-            promise=f"A model trained on a release is wrong on less than "
-            f"{number_words(100 * error)} more of 100 records than {source}.",
             lines=_loss_lines("error", "error", error),
         )  # fmt: skip
         yield Demand(
             name="Brier", limit=brier, unit="", scale={"Brier": 1.0},
-            promise=f"Its Brier score, the mean squared error of its probabilities, is less than "
-            f"{number_words(brier)} above that of {source}.",
             lines=_loss_lines("Brier", "brier", brier),
         )  # fmt: skip
         return
@@ -316,15 +326,10 @@ def _losses(outcome: GuessedOutcome, limits: Mapping[str, float]) -> Iterator[De
     absolute, squared = limits["absolute"], limits["squared"]
     yield Demand(
         name="absolute", limit=absolute * width, unit="", scale={"absolute": width},
-        promise=f"A model trained on a release misses {outcome.column!r} by less than "
-        f"{number_words(absolute * width)} more, on average, than {source} "
-        f"({number_words(100 * absolute)} % of the range {outcome.low:g} to {outcome.high:g}).",
         lines=_loss_lines("absolute", "absolute", absolute),
     )  # fmt: skip
     yield Demand(
         name="squared", limit=squared * width**2, unit="", scale={"squared": width**2},
-        promise=f"Its mean squared error is less than {number_words(squared * width**2)} above "
-        f"that of {source} ({number_words(100 * squared)} % of the range, squared).",
         lines=_loss_lines("squared", "squared", squared),
     )  # fmt: skip
 
@@ -394,17 +399,7 @@ def _groups(name: str, values: pd.Series[str], cells: int) -> AskedColumn | None
 
 
 def _one_way(coded: Sequence[AskedColumn], limit: float) -> list[Demand]:
-    if not coded:
-        return []
-    cells = sum(column.cells for column in coded)
-    return [
-        _shares(
-            "one-way shares", limit, [(column,) for column in coded],
-            f"Every share of a value or a range of one column differs by less than "
-            f"{number_words(100 * limit)} points between a release and the real rows "
-            f"({cells:,} shares of {len(coded)} columns).",
-        )
-    ]  # fmt: skip
+    return [_shares("one-way shares", limit, [(column,) for column in coded])] if coded else []
 
 
 def _two_way(
@@ -424,28 +419,24 @@ def _two_way(
             f"shares are asked of {len(kept):,} of {len(pairs):,} pairs of columns, those with the "
             "outcome first: more would take longer than a first look should"
         )
-    if not kept:
-        return []
-    return [
-        _shares(
-            "two-way shares", limit, kept,
-            f"Every share in a table of two columns differs by less than "
-            f"{number_words(100 * limit)} points between a release and the real rows "
-            f"({cells:,} shares of {len(kept):,} pairs of columns).",
-        )
-    ]  # fmt: skip
+    return [_shares("two-way shares", limit, kept)] if kept else []
 
 
-def _shares(
-    name: str, limit: float, tables: Sequence[Sequence[AskedColumn]], promise: str
-) -> Demand:
+def _group_names(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Return a group of its own for each text; none is called what the others are called."""
+    names: dict[str, list[str]] = {}
+    for text in texts:
+        name = text or "(missing)"
+        while name == OTHERS or name in names:
+            name = f"{name} (text)"
+        names[name] = [text]
+    return names
+
+
+def _shares(name: str, limit: float, tables: Sequence[Sequence[AskedColumn]]) -> Demand:
     used = {column.name: column for columns in tables for column in columns}
     bins = {column.name: list(column.ends) for column in used.values() if column.ends}
-    groups = {
-        column.name: {text or "(missing)": [text] for text in column.texts}
-        for column in used.values()
-        if column.texts
-    }
+    groups = {column.name: _group_names(column.texts) for column in used.values() if column.texts}
     lines = [
         "[[requirement]]", f"name = {toml(name)}", 'form = "query"',
         f"limit = {toml(decimal(limit))}", "", "[requirement.query]",
@@ -453,12 +444,12 @@ def _shares(
     ]  # fmt: skip
     if bins:
         lines += ["", "[requirement.query.bins]       # ends between the bins of a number"]
-        lines += [f"{toml(column)} = {toml(ends)}" for column, ends in bins.items()]
+        lines += [f"{toml_key(column)} = {toml(ends)}" for column, ends in bins.items()]
     if groups:
         lines += ["", f"[requirement.query.groups]     # texts by name; the others are {OTHERS!r}"]
-        lines += [f"{toml(column)} = {toml(texts)}" for column, texts in groups.items()]
+        lines += [f"{toml_key(column)} = {toml(texts)}" for column, texts in groups.items()]
     return Demand(
-        name=name, promise=promise, limit=100 * limit, unit=" points", scale={name: 100.0},
+        name=name, limit=100 * limit, unit=" points", scale={name: 100.0},
         lines=tuple(lines), two_sided=True,
     )  # fmt: skip
 
@@ -496,15 +487,12 @@ def _means(
             f"mean = {toml(column)}", f"range = {toml([decimal(low), decimal(high)])}", "",
         ]  # fmt: skip
     if gaps:
-        notes.append(f"means are not asked of {_listed(gaps)}: values are missing there")
+        notes.append(f"means are not asked of {some(gaps)}: values are missing there")
     if not scale:
         return []
     return [
         Demand(
             name="means", limit=100 * limit, unit=" % of the range", scale=scale, two_sided=True,
-            promise=f"The mean of every number differs by less than "
-            f"{number_words(100 * limit)} % of its range between a release and the real rows "
-            f"({len(scale)} columns).",
             lines=tuple(lines[:-1]),
         )
     ]  # fmt: skip
@@ -514,9 +502,6 @@ def _exposure(limit: float) -> Demand:
     return Demand(
         name="exposure", limit=100 * limit, unit=" points",
         scale={"exposure": 100.0},
-        promise=f"Attacks on a release ({', '.join(ATTACKS)}) do not find who was in its rows: no "
-        f"threshold flags members more often than others by {number_words(100 * limit)} points or "
-        "more.",
         lines=(
             "[[requirement]]", 'name = "exposure"', 'exposure = "advantage everywhere"',
             f"attacks = {toml(ATTACKS)}", f"limit = {toml(decimal(limit))}",
@@ -524,9 +509,11 @@ def _exposure(limit: float) -> Demand:
     )  # fmt: skip
 
 
-def _listed(names: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+def some(names: Iterable[str], most: int = 8) -> str:
+    """Return names for a message: so many of them, and how many more there are."""
+    every = [repr(str(name)) for name in names]
+    shown = ", ".join(every[:most])
+    return shown if len(every) <= most else f"{shown} and {len(every) - most} more"
 
 
 def decimal(number: float) -> str:
@@ -534,20 +521,20 @@ def decimal(number: float) -> str:
     return np.format_float_positional(number, precision=6, fractional=False, trim="-")
 
 
-def toml(content: object) -> str:
-    """Return a text, a list of texts or a table of them as TOML writes it in a line.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriedGenerator:
+    """What makes releases: a generator by name, or a folder of files that are its draws."""
 
-    >>> toml({"a b": ["x", "y"]})
-    '{ "a b" = ["x", "y"] }'
-    """
-    if isinstance(content, str):
-        # JSON's strings are TOML's, but for one control.
-        return json.dumps(content, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(content, Mapping):
-        return "{ " + ", ".join(f"{toml(k)} = {toml(v)}" for k, v in content.items()) + " }"
-    if isinstance(content, Sequence):
-        return f"[{', '.join(toml(item) for item in content)}]"
-    return json.dumps(content)
+    name: str
+    """What it is called."""
+    generator: str = "files"
+    options: Mapping[str, object]
+    draws: int
+
+    @property
+    def by_name(self) -> bool:
+        """Whether it draws; else it reads files."""
+        return self.generator != "files"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -558,24 +545,26 @@ class Trialled:
     outcome: GuessedOutcome | None
     demands: Sequence[Demand]
     exclude: Sequence[str] = ()
-    generator: str | None = None
-    options: Mapping[str, object] = field(default_factory=dict)
-    draws: int
+    columns: DeclaredColumns = field(default_factory=dict)
+    """How columns are read, where their values do not say so."""
+    generators: Sequence[TriedGenerator] = ()
+    """What makes releases; nothing where the claim is about named ones."""
     releases: Sequence[str] = ()
-    """Files of named releases; none where the claim is about what makes them."""
+    """Files of named releases."""
     reliability: str
     exposure: bool
     shares: tuple[str, str] = ("0.7", "0.3")
     """Of an exposure: members and reference among the rows that are given."""
+    chooses: str = ""
+    """Share of the development rows on which `check` tries limits; nothing without such a part."""
     learner: str
     seed: int
-    bounds_level: str | None = None
-    """Of each end of an interval, where it is not left to the claim."""
 
 
 def declaration_text(
-    trial: Trialled, *, target: Sequence[str], table: str, folder: str, head: Sequence[str],
+    trial: Trialled, *, target: Sequence[str], table: str, head: Sequence[str] = (),
     first: int, files: Sequence[str], separator: str = ",",
+    promises: Mapping[str, Sequence[str]] | None = None,
 ) -> str:  # fmt: skip
     """Return an `audit.toml`.
 
@@ -587,18 +576,18 @@ def declaration_text(
         The lines that say where target records come from.
     table
         The source that releases replace.
-    folder
-        Where releases lie that exist already.
     head
         What a reader is told first, as comments.
     first
-        The first seed.
+        The first seed of generators that draw.
     files
         Of named releases: their files.
     separator
         What stands between the values of text tables.
+    promises
+        What each demand requires, in sentences, as comments.
     """
-    lines = [*(f"# {line}" if line else "#" for line in head), "format = 1"]
+    lines = [*_comments(head), "format = 1"]
     lines += [f"name = {toml(trial.name)}", f"purpose = {toml(_purpose(trial))}", "", "[target]"]
     reading = {"missing": MISSING} if separator == "," else {
         "separator": separator, "missing": MISSING
@@ -607,14 +596,10 @@ def declaration_text(
     lines += [] if trial.outcome is None else trial.outcome.declared
     if trial.exclude:
         lines.append(f"exclude = {toml(trial.exclude)}    # no features, and not asked of")
-    lines += ["", "[development]", f"table = {toml(table)}"]
-    if trial.exposure:
-        members, reference = trial.shares
-        lines += [
-            f"members = {toml(members)}           # what releases are made from",
-            f"reference = {toml(reference)}         # what attacks compare with",
-            f"split_seed = {trial.seed}",
-        ]
+    if trial.columns:
+        lines += ["", "[columns]                      # how columns are read"]
+        lines += [f"{toml_key(name)} = {column_toml(part)}" for name, part in trial.columns.items()]
+    lines += ["", *_development(trial, table)]
     if trial.outcome is not None:
         lines += [
             "",
@@ -622,19 +607,41 @@ def declaration_text(
         ]
         lines += [f"library = {toml([trial.learner])}", f"seed = {trial.seed}"]
     for demand in trial.demands:
-        lines += ["", f"# {demand.promise}", *demand.lines]
+        lines += ["", *_comments((promises or {}).get(demand.name, ())), *demand.lines]
     if trial.exposure:
         lines += ["", "[exposure]", f"seed = {trial.seed}", 'same_law = "divided at random"']
-    lines += ["", *_mechanism(trial, folder, first, files, separator), "", "[claim]"]
+    if not any(made.by_name for made in trial.generators):
+        first = 0  # of files it is their place
+    for made in trial.generators:
+        lines += ["", *_mechanism(made, first, separator)]
+        first += made.draws  # no seed is two generators'
+    for name, file in zip(trial.releases, files, strict=True):
+        lines += ["", "[[release]]", f"name = {toml(name)}", f"file = {toml(file)}"]
+    lines += ["", "[claim]"]
     if trial.releases:
         lines.append('level = "releases"             # about these tables, not what made them')
     else:
         lines += ['level = "mechanism"            # about fresh releases of the same kind']
         lines += [f"reliability_target = {toml(trial.reliability)}     # more of them than this"]
     lines += ['alpha = "0.05"', 'beta = "0.05"']
-    if trial.bounds_level is not None:
-        lines.append(f"bounds_level = {toml(trial.bounds_level)}")
     return "\n".join([*lines, ""])
+
+
+def _comments(lines: Sequence[str]) -> list[str]:
+    # A column or a file may be called what ends a comment.
+    return [f"# {printable(line)}".rstrip() for line in lines]
+
+
+def _development(trial: Trialled, table: str) -> Iterator[str]:
+    yield from ("[development]", f"table = {toml(table)}")
+    if trial.chooses:
+        words = "# on which check tries the limits"
+        yield f"validation = {toml({'fraction': trial.chooses, 'seed': trial.seed})}    {words}"
+    if trial.exposure:
+        members, reference = trial.shares
+        yield f"members = {toml(members)}           # what releases are made from"
+        yield f"reference = {toml(reference)}         # what attacks compare with"
+        yield f"split_seed = {trial.seed}"
 
 
 def _purpose(trial: Trialled) -> str:
@@ -643,22 +650,14 @@ def _purpose(trial: Trialled) -> str:
     return f"May releases stand in for the table when {trial.outcome.column!r} is predicted?"
 
 
-def _mechanism(
-    trial: Trialled, folder: str, first: int, files: Sequence[str], separator: str
-) -> Iterator[str]:
-    if trial.releases:
-        for name, file in zip(trial.releases, files, strict=True):
-            yield from ("[[release]]", f"name = {toml(name)}", f"file = {toml(file)}")
-        return
-    yield from (
-        "[[mechanism]]",
-        'name = "releases"',
-        f"generator = {toml(trial.generator or 'files')}",
-    )
-    yield f"draws = {trial.draws}"
+def _mechanism(made: TriedGenerator, first: int, separator: str) -> Iterator[str]:
+    yield from ("[[mechanism]]", f"name = {toml(made.name)}", f"generator = {toml(made.generator)}")
+    yield f"draws = {made.draws}"
     yield f"seeds = {{ first = {first} }}"
-    options: dict[str, object] = dict(trial.options) if trial.generator else {"folder": folder}
-    if trial.generator is None and separator != ",":
+    options = dict(made.options)
+    if not made.by_name and first:
+        options["first"] = first
+    if not made.by_name and separator != ",":
         options["separator"] = separator
     if options:
         yield f"options = {toml(options)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,7 +16,7 @@ from proxyguard.report.html import environment, fragment_css, render_page
 from proxyguard.report.picture import to_icon, to_svg
 from proxyguard.report.sources import table
 from proxyguard.trial.demands import number_words
-from proxyguard.trial.trial import SeenRequirement, Trial
+from proxyguard.trial.trial import SeenRequirement, SeenVerdict, Trial
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -32,11 +33,14 @@ DECLARED = "audit-toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialCard:
-    """What a trial decided, as the page shows it."""
+    """What a trial decided of something, as the page shows it."""
 
+    name: str
+    """What makes releases; nothing where there is one alone."""
     decision: str
     word: str
     icon: Markup
+    sentences: Sequence[str]
     interval: Markup | None
 
 
@@ -54,47 +58,76 @@ def trial_fragment(trial: Trial) -> str:
 
 
 def _views(trial: Trial) -> dict[str, object]:
-    from markupsafe import Markup
-
     return {
         "trial": trial,
-        "card": None if trial.decision is None else _card(trial, trial.decision),
-        "records": f"{trial.n_records:,} records judge, {trial.standing.value}."
-        + (f" {trial.sure}." if trial.sure else ""),
+        "cards": _cards(trial),
+        "records": f"{trial.n_records:,} records judge, {trial.standing.value}.",
         "pictures": [
-            Markup(
-                to_svg(
-                    release_picture(
-                        f"{requirement.name} ({requirement.unit.strip()})" if requirement.unit
-                        else requirement.name,
-                        requirement.limit, requirement.releases, requirement.estimates,
-                        [None] * len(requirement.releases),
-                    )
-                )
-            )
-            for requirement in trial.requirements
+            picture for requirement in trial.requirements for picture in _pictures(requirement)
         ],
         "releases": _release_table(trial),
         "columns": table(
             "Every column",
-            ("column", "taken for", "missing", "what it holds", "what was done"),
-            [(c.name, c.kind, c.missing, c.span, c.use) for c in trial.columns],
-            "--exclude COLUMN leaves a column out.",
+            ("column", "taken for", "missing", "what it holds", "what was done",
+             "under [columns] to have it otherwise"),
+            [(c.name, c.kind, c.missing, c.span, c.use, c.otherwise) for c in trial.columns],
+            "--exclude COLUMN leaves a column out; a line of the last column goes after --column, "
+            "and into audit.toml.",
         ),
     }  # fmt: skip
 
 
-def _card(trial: Trial, decision: Decision) -> TrialCard:
+def _pictures(requirement: SeenRequirement) -> Iterator[Markup]:
+    """Yield a picture for what made the releases, each; of one maker alone there is one."""
+    from markupsafe import Markup
+
+    unit = f" ({requirement.unit.strip()})" if requirement.unit else ""
+    for maker in dict.fromkeys(requirement.makers):
+        at = [r for r, other in enumerate(requirement.makers) if other == maker]
+        picture = release_picture(
+            f"{f'{maker}: ' if maker else ''}{requirement.name}{unit}", requirement.limit,
+            [requirement.releases[r] for r in at], [requirement.estimates[r] for r in at],
+            [None] * len(at),
+        )  # fmt: skip
+        yield Markup(to_svg(picture))
+
+
+def _cards(trial: Trial) -> list[TrialCard]:
+    """Return a card for each generator, or one for all named releases together."""
+    if trial.decision is None:
+        return []
+    if any(verdict.asked is None for verdict in trial.judged) or len(trial.judged) == 1:
+        only = trial.judged[0] if len(trial.judged) == 1 else None
+        return [_card("", trial.decision, trial.decided, only)]
+    return [
+        _card(
+            verdict.name, verdict.decision,
+            [
+                line.removeprefix(f"{verdict.name}: ")
+                for line in trial.decided
+                if line.startswith(f"{verdict.name}: ")
+            ],
+            verdict,
+        )
+        for verdict in trial.judged
+    ]  # fmt: skip
+
+
+def _card(
+    name: str, decision: Decision, sentences: Sequence[str], verdict: SeenVerdict | None
+) -> TrialCard:
     from markupsafe import Markup
 
     interval = None
-    if trial.reliability is not None:
-        lower, upper, asked = trial.reliability
-        interval = Markup(to_svg(interval_picture(decision.value, lower, upper, asked)))
+    if verdict is not None and verdict.asked is not None and verdict.lower is not None:
+        drawn = interval_picture(decision.value, verdict.lower, verdict.upper, verdict.asked)
+        interval = Markup(to_svg(drawn))
     return TrialCard(
+        name=name,
         decision=decision.value,
         word=DECISIONS[decision.value],
         icon=Markup(to_icon(verdict_icon(decision.value))),
+        sentences=sentences,
         interval=interval,
     )
 
@@ -102,25 +135,28 @@ def _card(trial: Trial, decision: Decision) -> TrialCard:
 def _release_table(trial: Trial) -> ReportTable:
     """Return every release with its figures, and of named ones what was decided."""
     requirements = trial.requirements
-    names = requirements[0].releases
-    named = bool(trial.decisions) and trial.reliability is None
-    heads = [f"{r.name} (limit {number_words(r.limit, r.unit)})" for r in requirements]
-    rows = [
-        (name, *((trial.decisions[name].value,) if named else ()),
-         *(_cell(requirement, k) for requirement in requirements))
-        for k, name in enumerate(names)
+    first = requirements[0]
+    named = any(verdict.asked is None for verdict in trial.judged)
+    made = len(set(first.makers)) > 1
+    heads = [
+        *(["made by"] if made else []), "release", *(["decision"] if named else []),
+        *(f"{r.name} (limit {number_words(r.limit, r.unit)})" for r in requirements),
     ]  # fmt: skip
-    return table("Releases", ("release", *(("decision",) if named else ()), *heads), rows)
-
-
-def _cell(requirement: SeenRequirement, k: int) -> str:
-    estimate = number_words(requirement.estimates[k])
-    if requirement.upper is None:
-        return estimate
-    high = number_words(requirement.upper[k])
-    if requirement.lower is None:
-        return f"{estimate} (at most {high})"
-    return f"{estimate} ({number_words(requirement.lower[k])} to {high})"
+    rows = [
+        (
+            *([maker] if made else []), name,
+            *([trial.decisions[name].value] if named else []),
+            *(number_words(requirement.estimates[k]) for requirement in requirements),
+        )
+        for k, (maker, name) in enumerate(zip(first.makers, first.releases, strict=True))
+    ]  # fmt: skip
+    # A draw that failed has its row already; a named release that did was not judged.
+    lost = [name for name in trial.unusable if name not in first.releases]
+    rows += [
+        (name, *(["violation"] if named else []), *("cannot be used" for _ in requirements))
+        for name in lost
+    ]
+    return table("Releases", tuple(heads), rows)
 
 
 class _Declared(HTMLParser):

@@ -8,7 +8,7 @@ made. Records are compared by value, each with one other: a table may hold two a
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.errors import ProxyGuardError, RegistryError, TableError
-from proxyguard.registry.target import TableReading
+from proxyguard.registry.target import ColumnPart, DeclaredColumns, TableReading
 from proxyguard.seal.fingerprint import TablePrints, fingerprints, identify, meet
 from proxyguard.seal.storage import random_bytes
-from proxyguard.tables.columns import as_texts
+from proxyguard.tables.columns import as_texts, check_names, is_number, kinds_of, typed
 from proxyguard.tables.files import as_frame, read_file, read_table, to_arrow, to_frame
 from proxyguard.tables.ipc import SUFFIXES as IPC
+from proxyguard.tables.profile import profile_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,7 +101,9 @@ def read_source(source: object, what: str) -> pd.DataFrame:
         frame = _read_path(Path(source))
     else:
         # As a file of it would be read: dates, and truth values with gaps, are text.
-        frame = to_frame(to_arrow(as_frame(source, what)), what)
+        given = as_frame(source, what)
+        check_names(given, what)
+        frame = to_frame(to_arrow(given), what)
     if len(frame) == 0:
         raise TableError(f"{what} has no rows")
     # What the index of a DataFrame becomes in a CSV; nobody could declare a column without a name.
@@ -112,6 +115,49 @@ def _read_path(path: Path) -> pd.DataFrame:
     if path.suffix in (".parquet", *IPC):
         return read_table(path, TableReading())
     return read_table(path, TableReading(separator=separator_of(path)))
+
+
+def readable_columns(
+    tables: Sequence[pd.DataFrame], declared: DeclaredColumns
+) -> dict[str, ColumnPart]:
+    """Return how columns are read that hold numbers or dates as text.
+
+    Parameters
+    ----------
+    tables
+        All real rows there are: what stands for a missing value may be in some of them alone.
+    declared
+        What the user says of columns, which nothing is guessed of.
+    """
+    import pandas as pd
+
+    rows = pd.concat([as_text_columns(table) for table in tables], ignore_index=True)
+    rows = rows.drop(columns=[name for name in declared if name in rows.columns])
+    kinds = {name: kind for name, kind in kinds_of(rows, MISSING, []).items() if kind == "text"}
+    profile = profile_of(typed(rows, kinds, MISSING))
+    proposed = {c.name: c.proposed for c in profile.columns if c.kind in ("number", "date")}
+    return {**declared, **{name: part for name, part in proposed.items() if part is not None}}
+
+
+def as_text_columns(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of a table that are no numbers by their type."""
+    return table[[name for name in table.columns if not is_number(table[name])]]
+
+
+def read_as(table: pd.DataFrame, columns: DeclaredColumns) -> pd.DataFrame:
+    """Return a table whose columns of numbers and dates in text are numbers.
+
+    Raises
+    ------
+    UnreadValue
+        A value of them is none.
+    """
+    kinds = {
+        name: "number"
+        for name, part in columns.items()
+        if part.holds == "number" and name in table.columns
+    }
+    return table.assign(**typed(table, kinds, MISSING, columns)) if kinds else table
 
 
 def named_sources(releases: object) -> dict[str, object]:

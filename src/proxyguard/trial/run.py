@@ -1,31 +1,48 @@
 """`try_out`: from a table and what stands in for it to a `Trial`.
 
 The rows are taken apart, the defaults are declared, and `Audit` does the steps in a folder that is
-thrown away. What it measured is read from its record and told in the words of `demands`.
+thrown away. What it measured is read from its record and told in the words of `demands`. The
+lineage store of the home remembers the records that were looked at: they are fresh no more.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from pydantic import ValidationError
 
 from proxyguard.adapters.files import FileFolder
 from proxyguard.adapters.library import Library
 from proxyguard.audit.audit import Audit
+from proxyguard.audit.home import Home, default_home
 from proxyguard.audit.open import Opener
 from proxyguard.documents.registry import DELIVERED
 from proxyguard.draw.catalog import GENERATORS
 from proxyguard.draw.protocol import Generator, Seed, features, outcomes, predict
-from proxyguard.errors import RegistryError, TableError
+from proxyguard.errors import DrawError, ProxyGuardError, RegistryError, TableError, UnreadValue
+from proxyguard.printable import did_you_mean
 from proxyguard.registry.declaration import read_declaration
-from proxyguard.registry.numbers import MOST_DRAWS, callback, flag, listed, share, whole
+from proxyguard.registry.explain import explain
+from proxyguard.registry.numbers import (
+    MOST_DRAWS,
+    callback,
+    canonical_value,
+    flag,
+    listed,
+    path,
+    share,
+    whole,
+)
 from proxyguard.registry.parts import Procedure
-from proxyguard.tables.columns import kinds_of, typed
+from proxyguard.registry.target import ColumnPart, DeclaredColumns
+from proxyguard.tables.columns import as_texts, kinds_of, typed
 from proxyguard.tables.files import content_digest, table_bytes
 from proxyguard.tables.profile import TableProfile, profile_of
 from proxyguard.trial.demands import (
@@ -34,11 +51,13 @@ from proxyguard.trial.demands import (
     GuessedOutcome,
     OutcomeKind,
     Trialled,
+    TriedGenerator,
     decimal,
     declaration_text,
     default_demands,
     guess_outcome,
     number_words,
+    some,
 )
 from proxyguard.trial.rows import (
     FEWEST,
@@ -47,8 +66,10 @@ from proxyguard.trial.rows import (
     TrialRows,
     apart,
     named_sources,
+    read_as,
     read_releases,
     read_source,
+    readable_columns,
     separator_of,
     without_outcome,
 )
@@ -68,6 +89,10 @@ DRAWS = 40
 """Releases that are drawn, unless told."""
 REFERENCE = 0.3
 """Share of rows that attacks compare with, where nothing else is left for them."""
+TRAINING, JUDGING = "training-rows.parquet", "judging-rows.parquet"
+"""Where the audit that is thrown away has its rows."""
+FILES = "releases"
+"""The folder of releases, and what that which makes them is called where nobody named it."""
 
 
 def try_out(
@@ -82,6 +107,7 @@ def try_out(
     positive: object = None,
     limits: Mapping[str, object] | None = None,
     exclude: Sequence[str] = (),
+    columns: Mapping[str, object] | None = None,
     independent: bool = False,
     reliability: str | float = "0.8",
     draws: int = DRAWS,
@@ -89,6 +115,7 @@ def try_out(
     exposure: bool = False,
     seed: int = 0,
     workers: int | None = None,
+    home: Path | str | None = None,
     progress: Progress | None = None,
 ) -> Trial:
     """Try what stands in for a table, without registering anything: a page in one call.
@@ -103,7 +130,8 @@ def try_out(
         The column that is predicted; without one, shares and means are compared.
     generator
         In place of releases: a name of ours, ``package:Class``, a class, or an object with
-        ``prepare`` and ``draw``. It is given the rows that train, and no row that judges.
+        ``prepare`` and ``draw``. It is given the rows that train, and no row that judges. Several,
+        in a list or by name, are compared under one error for all.
     made_from
         Of releases that were made elsewhere: the rows that they were made from. The rest of the
         table judges.
@@ -117,6 +145,9 @@ def try_out(
         Limits other than the defaults, by name: ``{"error": 0.03}``.
     exclude
         Columns to leave out.
+    columns
+        How columns are read, as ``[columns]`` of `audit.toml` has it: ``{"crp": {"missing":
+        ["k.A."]}}``. Of the others it is seen from their values, and the page says how.
     independent
         That several releases are independent draws of one generator: the claim is then about what
         makes them, and rests on that.
@@ -125,13 +156,16 @@ def try_out(
     draws
         How many releases a generator draws.
     options
-        Of a generator.
+        Of a generator; of several by their names: ``{"tvae": {"epochs": 50}}``.
     exposure
         Also attack the releases. Refused where it is not known who is in their rows and who not.
     seed
         Of the rows that are set aside, and of the draws.
     workers
         Processes that draw and fit at once.
+    home
+        Where the lineage store lies, which remembers that these records were looked at; the user's
+        own unless given.
     progress
         Called with what is done, how much of it, and of how much.
 
@@ -169,6 +203,7 @@ def try_out(
         positive=_positive(positive, outcome),
         limits=_mapping(limits, "limits"),
         exclude=tuple(str(name) for name in listed(exclude, "exclude")),
+        columns=_declared(_mapping(columns, "columns")),
         independent=flag(independent, "independent"),
         reliability=decimal(float(share(reliability, "reliability"))),
         draws=whole(draws, "draws", most=MOST_DRAWS),
@@ -179,30 +214,59 @@ def try_out(
     )
     if progress is not None:
         callback(progress, "progress")
-    instead = _StandIns.of(releases, generator)
-    table = read_source(real, "the real table")
-    for name in [*settings.exclude, *([] if outcome is None else [outcome])]:
+    store = Home(default_home() if home is None else path(home, "home")).lineage
+    instead = _StandIns.of(releases, generator, settings.options)
+    origin = _Origin.of(real, releases, made_from)
+    given = {
+        what: read_source(source, what)
+        for source, what in (
+            (real, "the real table"), (made_from, "made-from"), (holdout, "the holdout")
+        )
+        if source is not None
+    }  # fmt: skip
+    table = given["the real table"]
+    for name in [*settings.exclude, *settings.columns, *([] if outcome is None else [outcome])]:
         if name not in table.columns:
-            raise TableError(f"there is no column {name!r}; the table has {list(table.columns)}")
+            raise TableError(
+                f"there is no column {name!r}{did_you_mean(name, table.columns)}; the table has "
+                f"{some(table.columns)}"
+            )
+    for frame in given.values():
+        prints = store.table(frame)
+        # Under what the table is: the same one, tried again, is the same memory.
+        audit = f"trial {prints.identity}"
+        store.remember(audit, origin.title, {("trial", "trial"): prints.records()})
+        store.confirm(audit)
+    columns = readable_columns(list(given.values()), settings.columns)
     notes: list[str] = []
-    made, held = (
-        None if source is None else _with_outcome(read_source(source, what), what, outcome, notes)
-        for source, what in ((made_from, "made-from"), (holdout, "the holdout"))
-    )
+    read = {
+        what: _with_outcome(_read(frame, columns, what), what, outcome, notes)
+        for what, frame in given.items()
+    }
     rows = apart(
-        _with_outcome(table, "the table", outcome, notes),
-        made_from=made, holdout=held, drawn_here=instead.generator is not None,
-        seed=settings.seed,
+        read["the real table"], made_from=read.get("made-from"), holdout=read.get("the holdout"),
+        drawn_here=bool(instead.generators), seed=settings.seed,
     )  # fmt: skip
     if settings.exposure:
         rows = _with_reference(rows, settings.seed)
     with TemporaryDirectory(prefix="proxyguard-try-") as work:
         trying = _Trying(
             work=Path(work), rows=rows, instead=instead, outcome=outcome, settings=settings,
-            notes=[*rows.notes, *notes], exclude=list(settings.exclude),
-            progress=progress or (lambda what, done, total: None),
+            columns=columns, notes=[*rows.notes, *notes],
+            exclude=list(settings.exclude), progress=progress or (lambda what, done, total: None),
         )  # fmt: skip
-        return trying.run(_Origin.of(real, releases, made_from))
+        return trying.run(origin)
+
+
+def _read(frame: pd.DataFrame, columns: DeclaredColumns, what: str) -> pd.DataFrame:
+    try:
+        return read_as(frame, columns)
+    except UnreadValue as error:
+        raise TableError(f"{what}: {_unread(error)}; columns says otherwise") from None
+
+
+def _unread(error: UnreadValue) -> str:
+    return f"column {error.column!r} {error.holds}, and row {error.row + 1} has none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +277,7 @@ class _Settings:
     positive: str | None
     limits: Mapping[str, object]
     exclude: tuple[str, ...]
+    columns: DeclaredColumns
     independent: bool
     reliability: str
     draws: int
@@ -251,11 +316,21 @@ def _mapping(given: object, name: str) -> Mapping[str, object]:
     return dict(given)
 
 
+def _declared(columns: Mapping[str, object]) -> dict[str, ColumnPart]:
+    declared = {}
+    for name, said in columns.items():
+        try:
+            declared[name] = ColumnPart.model_validate(said)
+        except ValidationError as error:
+            raise RegistryError(explain(error, ColumnPart, said, what=f"columns.{name}")) from None
+    return declared
+
+
 def _with_outcome(
     frame: pd.DataFrame, what: str, outcome: str | None, notes: list[str]
 ) -> pd.DataFrame:
     if outcome is not None and outcome not in frame.columns:
-        raise TableError(f"{what} has no column {outcome!r}; it has {list(frame.columns)}")
+        raise TableError(f"{what} has no column {outcome!r}; it has {some(frame.columns)}")
     kept = without_outcome(frame, outcome)
     if len(kept) < len(frame):
         notes.append(
@@ -269,11 +344,14 @@ def _with_outcome(
 class _StandIns:
     """What stands in for the table: tables that there are, or what draws them."""
 
-    sources: Mapping[str, object]
-    generator: object = None
+    sources: Mapping[str, object] = field(default_factory=dict)
+    generators: Mapping[str, object] = field(default_factory=dict)
+    """By what they are called: a name that draws in other processes find, or an object."""
+    options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """Of each generator."""
 
     @classmethod
-    def of(cls, releases: object, generator: object) -> _StandIns:
+    def of(cls, releases: object, generator: object, options: Mapping[str, object]) -> _StandIns:
         if (releases is None) == (generator is None):
             raise RegistryError(
                 "give what stands in for the table: releases, or a generator in their place"
@@ -284,8 +362,44 @@ class _StandIns:
             sources = named_sources(releases)
             if not sources:
                 raise RegistryError("there is no release; give at least one table")
+            if options:
+                raise RegistryError("options are those of a generator, and releases are given")
             return cls(sources=sources)
-        return cls(sources={}, generator=_by_name(generator))
+        if isinstance(generator, Mapping):
+            several = {str(name): one for name, one in generator.items()}
+        else:
+            chosen = list(generator) if isinstance(generator, list | tuple) else [generator]
+            several = {}
+            for one in chosen:
+                name = _called(one)
+                several[name if name not in several else f"{name} {len(several) + 1}"] = one
+        by_name = _options(list(several), options)
+        made = {name: _by_name(one, by_name[name]) for name, one in several.items()}
+        return cls(generators=made, options=by_name)
+
+
+def _called(generator: object) -> str:
+    """Return a short name of a generator."""
+    if isinstance(generator, str):
+        return generator.rpartition(":")[2]
+    return generator.__name__ if isinstance(generator, type) else type(generator).__name__
+
+
+def _options(
+    names: Sequence[str], options: Mapping[str, object]
+) -> dict[str, Mapping[str, object]]:
+    """Return the options of each generator; of several they are given by its name."""
+    if not names:
+        raise RegistryError("there is no generator; give at least one")
+    if len(names) == 1:
+        return {names[0]: options}
+    for name, own in options.items():
+        if name not in names or not isinstance(own, Mapping):
+            raise RegistryError(
+                f"options of several generators are given by name: {{{names[0]!r}: {{...}}}} "
+                f"(--option {names[0]}.KEY=VALUE); got {name!r}{did_you_mean(name, names)}"
+            )
+    return {name: cast("Mapping[str, object]", options.get(name, {})) for name in names}
 
 
 def _draws(releases: object) -> bool:
@@ -299,7 +413,7 @@ def _is_generator(thing: object) -> bool:
     return all(callable(getattr(thing, method, None)) for method in ("prepare", "draw"))
 
 
-def _by_name(generator: object) -> object:
+def _by_name(generator: object, options: Mapping[str, object]) -> object:
     """Return a generator as draws in other processes find it: by its name, where it has one."""
     if isinstance(generator, str):
         if generator in (*DELIVERED, "losses") or generator.startswith(f"{FileFolder.__module__}:"):
@@ -311,7 +425,9 @@ def _by_name(generator: object) -> object:
     if isinstance(generator, type):
         if generator.__module__ != "__main__" and "<" not in generator.__qualname__:
             return f"{generator.__module__}:{generator.__qualname__}"
-        generator = generator()
+        return generator(**options)
+    if options:
+        raise RegistryError("options are of a generator by name or class; this one is made already")
     if not _is_generator(generator):
         raise RegistryError(
             "a generator is a name of ours, package:Class, a class, or an object with prepare and "
@@ -354,9 +470,14 @@ class _Trying:
     instead: _StandIns
     outcome: str | None
     settings: _Settings
+    columns: DeclaredColumns
     notes: list[str]
     exclude: list[str]
     progress: Progress
+    weaker: list[str] = field(default_factory=list)
+    """Why less is asked than there could be; said above everything."""
+    unusable: dict[str, str] = field(default_factory=dict)
+    """Releases that nothing can be learned from, and why."""
 
     @property
     def data(self) -> Path:
@@ -365,26 +486,26 @@ class _Trying:
 
     def run(self, origin: _Origin) -> Trial:
         """Declare the defaults, do the audit, and say what was seen."""
-        (self.data / "releases").mkdir(parents=True)
-        settings, rows, generator = self.settings, self.rows, self.instead.generator
-        by_name = generator if isinstance(generator, str) else None
+        settings, rows = self.settings, self.rows
         guessed = None
         if self.outcome is not None:
             guessed = guess_outcome(
-                rows.development, self.outcome, kind=settings.kind, positive=settings.positive
-            )
+                rows.development, self.outcome, judging=rows.target, kind=settings.kind,
+                positive=settings.positive,
+            )  # fmt: skip
             self.notes.append(guessed.words)
         self._leave_ids_out(guessed)
-        if by_name is None:
-            names = self._write_releases(guessed)
-        else:
-            names = tuple(str(settings.seed + k) for k in range(settings.draws))
-        mechanism = generator is not None or (
-            settings.independent and len(names) > 1 and rows.standing.unseen
-        )
+        lacking = [c for c in rows.development.columns if c not in rows.target.columns]
+        self._leave_out({str(c): "the rows that judge" for c in lacking if c not in self.exclude})
+        names, generators = self._write_stand_ins(guessed)
         shares = self._write_rows(guessed)
         columns = self._columns(guessed)
         kinds = self._kinds(guessed)
+        if guessed is not None and not set(kinds) - {self.outcome}:
+            raise RegistryError(
+                f"there is no column to predict {self.outcome!r} from"
+                + (f"; left out are {some(self.exclude)}" if self.exclude else "")
+            )
         demands, unasked = default_demands(
             rows.development,
             kinds,
@@ -394,54 +515,65 @@ class _Trying:
             exposure=settings.exposure,
         )
         self.notes += unasked
+        releases = () if generators else names[FILES]
         trial = Trialled(
             name="trial", outcome=guessed, demands=demands, exclude=self.exclude,
-            generator=by_name, options=settings.options, draws=len(names),
-            releases=() if mechanism else names, reliability=settings.reliability,
+            columns={n: part for n, part in self.columns.items() if n not in self.exclude},
+            generators=generators, releases=releases, reliability=settings.reliability,
             exposure=settings.exposure, shares=shares, learner=LEARNER, seed=settings.seed,
         )  # fmt: skip
         audit = Audit(
             self.work / "audit", home=self.work / "home", data=[self.data],
             workers=settings.workers, progress=self.progress,
         )  # fmt: skip
-        numbers = [f"{k:05d}" for k in range(len(names))]
-        audit.init(
-            declaration_text(
-                replace(
-                    trial,
-                    exclude=(),  # these columns are not even written
-                    releases=numbers if trial.releases else (),
-                    # The intervals of one requirement hold for all releases at once, both ends.
-                    bounds_level=f"1/{40 * len(names)}",
-                ),
-                target=['file = "target.parquet"', 'coincidence = "see the notes of the trial"'],
-                table="development.parquet", folder="releases", head=(),
-                first=0 if by_name is None else settings.seed,
-                files=[f"releases/{number}.parquet" for number in numbers],
-            )
-        )  # fmt: skip
-        audit.seal()
-        audit.register()
-        audit.draw()
-        # One reading of every file, as `Audit.open` has it.
-        with audit.folder.step():
-            Opener(audit.place, audit.home, report=False).open()
-            seen = SeenRecord.of(audit, names, len(rows.target))
+        numbers = [f"{k:05d}" for k in range(len(releases))]
+        with _as_the_user_calls_it(names):
+            audit.init(
+                declaration_text(
+                    # These columns are not even written.
+                    replace(trial, exclude=(), releases=numbers),
+                    target=[f'file = "{JUDGING}"', 'coincidence = "see the notes of the trial"'],
+                    table=TRAINING, first=settings.seed,
+                    files=[f"{FILES}/{number}.parquet" for number in numbers],
+                )
+            )  # fmt: skip
+            audit.seal()
+            audit.register()
+            audit.draw()
+            # One reading of every file, as `Audit.open` has it.
+            with audit.folder.step():
+                Opener(audit.place, audit.home, report=False).open()
+                seen = SeenRecord.of(audit, names, len(rows.target))
+        unseen = rows.standing.unseen
+        # Of files it is known already which cannot be used, and why, in better words.
+        failures = () if self.unusable else seen.failures()
+        promises = {demand.name: seen.promises(demand) for demand in demands}
         return Trial(
             name=origin.title,
             standing=rows.standing,
-            requirements=tuple(seen.requirement(d, interval=rows.standing.unseen) for d in demands),
-            decisions=seen.decisions() if rows.standing.unseen else {},
-            decided=seen.sentences() if rows.standing.unseen else (),
-            reliability=seen.reliability() if rows.standing.unseen else None,
+            requirements=tuple(seen.requirement(demand) for demand in demands),
+            judged=seen.verdicts(self.unusable if releases else {}) if unseen else (),
+            decided=seen.sentences(self.unusable if releases else {}) if unseen else (),
             columns=columns,
-            notes=(*self.notes, *seen.failures()),
-            declaration=_later(trial, origin, len(rows.target)),
+            notes=(*self.notes, *(self._unusable_lines() if generators else ()), *failures),
+            unusable=self.unusable,
+            declaration=_later(trial, origin, len(rows.target), promises),
             power=seen.power(rows.standing, settings.seed),
             n_records=len(rows.target),
-            sure=seen.sure if rows.standing.unseen else "",
-            lenient=() if guessed is None else tuple(self._lenient(guessed, demands, kinds)),
+            weaker=(
+                *self.weaker,
+                *(() if guessed is None else self._lenient(guessed, demands, kinds)),
+            ),
         )
+
+    def _leave_out(self, lacking: Mapping[str, str]) -> None:
+        """Leave columns out that something does not have, and say so above everything."""
+        self.exclude += lacking
+        self.weaker += [
+            f"Nothing is asked of {column!r}, of whatever release, and no model uses it: "
+            f"{who} does not have it."
+            for column, who in lacking.items()
+        ]
 
     def _lenient(
         self, guessed: GuessedOutcome, demands: Sequence[Demand], kinds: Mapping[str, str]
@@ -481,9 +613,12 @@ class _Trying:
 
     def _kinds(self, outcome: GuessedOutcome | None) -> dict[str, str]:
         """Return what every column holds that is not left out."""
-        text = [outcome.column] if outcome is not None and outcome.kind != "regression" else []
-        kinds = kinds_of(self.rows.development, MISSING, text)
+        kinds = self._all_kinds(outcome)
         return {name: kind for name, kind in kinds.items() if name not in self.exclude}
+
+    def _all_kinds(self, outcome: GuessedOutcome | None) -> dict[str, str]:
+        text = [outcome.column] if outcome is not None and outcome.kind != "regression" else []
+        return kinds_of(self.rows.development, MISSING, text, self.columns)
 
     def _leave_ids_out(self, outcome: GuessedOutcome | None) -> None:
         """Leave out what looks like an id; an audit would ask first, and a first look says so."""
@@ -500,11 +635,10 @@ class _Trying:
             )
 
     def _profile(self, outcome: GuessedOutcome | None) -> TableProfile:
-        development = self.rows.development
-        text = [outcome.column] if outcome is not None and outcome.kind != "regression" else []
-        read = typed(development, kinds_of(development, MISSING, text), MISSING)
+        read = typed(self.rows.development, self._all_kinds(outcome), MISSING, self.columns)
         roles = dict.fromkeys(self.exclude, "left out")
-        return profile_of(read, roles=roles | ({self.outcome: "predicted"} if self.outcome else {}))
+        roles |= {self.outcome: "predicted"} if self.outcome else {}
+        return profile_of(read, self.columns, roles=roles)
 
     def _columns(self, outcome: GuessedOutcome | None) -> tuple[TrialColumn, ...]:
         """Return what every column is taken for, and what is done with it."""
@@ -512,6 +646,7 @@ class _Trying:
             TrialColumn(
                 name=column.name, kind=column.kind, missing=f"{column.missing:.1%}",
                 span=column.range_words, use=column.use,
+                otherwise="" if column.use in ("left out", "predicted") else column.otherwise,
             )
             for column in self._profile(outcome).columns
         )  # fmt: skip
@@ -523,11 +658,12 @@ class _Trying:
         is known which they are, so they are put where that seed takes them.
         """
         rows = self.rows
+        self.data.mkdir(exist_ok=True)
         target, clipped = _clipped(rows.target, outcome)
         if clipped:
             self.notes.append(f"{clipped:,} records that judge have an outcome beyond the range")
         left_out = [name for name in self.exclude if name in target.columns]
-        (self.data / "target.parquet").write_bytes(table_bytes(target.drop(columns=left_out)))
+        (self.data / JUDGING).write_bytes(table_bytes(target.drop(columns=left_out)))
         development, reference = _clipped(rows.development, outcome)[0], rows.reference
         shares = ("1", "0")
         if reference is not None:
@@ -541,24 +677,63 @@ class _Trying:
             development = both.iloc[np.argsort(places)].reset_index(drop=True)
             shares = (f"{n - k}/{n}", f"{k}/{n}")
         kept = development.drop(columns=[n for n in self.exclude if n in development.columns])
-        (self.data / "development.parquet").write_bytes(table_bytes(kept))
+        (self.data / TRAINING).write_bytes(table_bytes(kept))
         return shares
 
-    def _write_releases(self, outcome: GuessedOutcome | None) -> tuple[str, ...]:
-        """Write every release beside the rows, and return what they are called."""
-        sources, exclude = self.instead.sources, self.exclude
-        names, unlabelled = [], 0
-        lacking: dict[str, str] = {}
-        tables = (
-            read_releases(
+    def _write_stand_ins(
+        self, outcome: GuessedOutcome | None
+    ) -> tuple[dict[str, tuple[str, ...]], list[TriedGenerator]]:
+        """Write every release beside the rows, but those that are drawn by name.
+
+        Returns
+        -------
+        tuple
+            What releases are called, by what makes them, and what makes them; nothing of the latter
+            where the claim is about named releases.
+        """
+        draws, sources = self.settings.draws, self.instead.sources
+        if sources:
+            tables = read_releases(
                 sources, lambda done: self.progress("reading releases", done, len(sources))
             )
-            if sources
-            else self._drawn(outcome)
-        )
+            joint = self.settings.independent and len(sources) > 1 and self.rows.standing.unseen
+            names = self._write_releases(tables, FILES, outcome, keep=joint)
+            made = TriedGenerator(name=FILES, options={"folder": FILES}, draws=len(names))
+            return {FILES: names}, [made] if joint else []
+        names_of, generators = {}, []
+        for k, (name, generator) in enumerate(self.instead.generators.items()):
+            if isinstance(generator, str):
+                first = self.settings.seed + k * draws
+                seeds = range(first, first + draws)
+                names_of[name] = tuple(map(str, seeds))
+                generators.append(
+                    TriedGenerator(
+                        name=name, generator=generator, options=self.instead.options[name],
+                        draws=draws,
+                    )
+                )  # fmt: skip
+                continue
+            folder = FILES if len(self.instead.generators) == 1 else f"{FILES}-{k + 1}"
+            tables = self._drawn(cast("Generator", generator), outcome)
+            names_of[name] = self._write_releases(tables, folder, outcome, keep=True)
+            called = FILES if len(self.instead.generators) == 1 else name
+            names_of[called] = names_of.pop(name)
+            generators.append(TriedGenerator(name=called, options={"folder": folder}, draws=draws))
+        return names_of, generators
+
+    def _write_releases(
+        self, tables: Iterator[tuple[str, pd.DataFrame]], folder: str,
+        outcome: GuessedOutcome | None, *, keep: bool,
+    ) -> tuple[str, ...]:  # fmt: skip
+        """Write releases into a folder, and return what those are called that were written.
+
+        One that cannot be used is written only if it is to be kept: as a draw that failed.
+        """
+        (self.data / folder).mkdir(parents=True)
+        kinds, names, unlabelled = self._kinds(outcome), list[str](), 0
+        lacking: dict[str, str] = {}
         contents: dict[str, str] = {}
-        for k, (name, frame) in enumerate(tables):
-            names.append(name)
+        for name, frame in tables:
             if self.settings.independent:
                 alike = contents.setdefault(content_digest(frame), name)
                 if alike != name:
@@ -567,27 +742,50 @@ class _Trying:
                         "not; leave one of them out, or do not call the releases independent"
                     )
             if self.outcome is not None and self.outcome not in frame.columns:
-                raise TableError(f"{name} has no column {self.outcome!r}; it has {_some(frame)}")
-            for column in self.rows.development.columns:
-                if column not in frame.columns and column not in exclude:
-                    lacking.setdefault(str(column), name)
+                raise TableError(
+                    f"{name} has no column {self.outcome!r}; it has {some(frame.columns)}"
+                )
             labelled = without_outcome(frame, self.outcome)
             unlabelled += len(frame) - len(labelled)
-            release = _clipped(labelled, outcome)[0]
-            (self.data / "releases" / f"{k:05d}.parquet").write_bytes(table_bytes(release))
+            held = {column: kind for column, kind in kinds.items() if column in frame.columns}
+            try:
+                release = _clipped(typed(labelled, held, MISSING, self.columns), outcome)[0]
+                why = self._why_unusable(release, outcome)
+            except UnreadValue as error:
+                release, why = labelled, _unread(error)
+            if why:
+                self.unusable[name] = why
+                if not keep:
+                    continue
+            for column in kinds:
+                if column not in frame.columns:
+                    lacking.setdefault(column, name)
+            (self.data / folder / f"{len(names):05d}.parquet").write_bytes(table_bytes(release))
+            names.append(name)
         if unlabelled:
             self.notes.append(f"{unlabelled:,} rows of releases have no {self.outcome!r}: left out")
-        if lacking:
-            self.notes.append(
-                "left out, because a release does not have them: "
-                + ", ".join(f"{column} ({name})" for column, name in lacking.items())
-            )
-            exclude += lacking
+        if not set(names) - set(self.unusable):
+            raise DrawError("no release can be used:\n" + "\n".join(self._unusable_lines()))
+        self._leave_out(lacking)
         return tuple(names)
 
-    def _drawn(self, guessed: GuessedOutcome | None) -> Iterator[tuple[str, pd.DataFrame]]:
+    def _unusable_lines(self) -> Iterator[str]:
+        yield from (f"{name} cannot be used: {why}" for name, why in self.unusable.items())
+
+    def _why_unusable(self, release: pd.DataFrame, outcome: GuessedOutcome | None) -> str:
+        """Return why no model can be learned from a release; nothing where one can."""
+        if outcome is None or outcome.kind == "regression":
+            return "" if len(release) else f"no row of it has {self.outcome!r}"
+        labels = set(as_texts(release[outcome.column]).map(canonical_value))
+        strange = sorted(labels - set(outcome.labels))
+        if strange:
+            return f"{outcome.column!r} is {some(strange)} in some rows, which the table has not"
+        return "" if len(labels) > 1 else f"{outcome.column!r} has one value alone"
+
+    def _drawn(
+        self, generator: Generator, guessed: GuessedOutcome | None
+    ) -> Iterator[tuple[str, pd.DataFrame]]:
         """Yield the draws of an object of the caller's, made in this process."""
-        generator = cast("Generator", self.instead.generator)
         first, draws = self.settings.seed, self.settings.draws
         self.notes.append(
             "the generator is an object of yours, so it drew in your own process: that it kept "
@@ -595,13 +793,36 @@ class _Trying:
             "word"
         )
         # As a generator by name gets it: numbers as numbers, and no column that is left out.
-        kinds = self._kinds(guessed)
-        source = typed(self.rows.development, kinds, MISSING)
+        source = typed(self.rows.development, self._kinds(guessed), MISSING, self.columns)
         generator.prepare(source, np.random.default_rng(first))
         for k in range(draws):
             frame = generator.draw(Seed(first + k))
             self.progress("drawing releases", k + 1, draws)
             yield str(first + k), read_source(frame, f"draw {first + k}")
+
+
+_INNER = re.compile(rf"(?:{FILES}(?:-\d+)?/)?(\d{{5}})\.parquet|\b(\d{{5}})\b(?=, seed)")
+
+
+def _in_outer_words(text: str, names: Mapping[str, Sequence[str]]) -> str:
+    """Return a message of the audit that is thrown away, with the names that the user knows."""
+    called = names.get(FILES, ())
+
+    def release(match: re.Match[str]) -> str:
+        place = int(match[1] or match[2])
+        return called[place] if place < len(called) else match[0]
+
+    text = text.replace(TRAINING, "the rows that train").replace(JUDGING, "the rows that judge")
+    return _INNER.sub(release, text)
+
+
+@contextmanager
+def _as_the_user_calls_it(names: Mapping[str, Sequence[str]]) -> Iterator[None]:
+    try:
+        yield
+    except ProxyGuardError as error:
+        error.args = (_in_outer_words(str(error), names),)
+        raise
 
 
 _LACKING = {
@@ -654,11 +875,9 @@ def _clipped(frame: pd.DataFrame, outcome: GuessedOutcome | None) -> tuple[pd.Da
     return frame.assign(**{outcome.column: within}), int((within != numbers).sum())
 
 
-def _some(frame: pd.DataFrame) -> str:
-    return str([str(name) for name in frame.columns[:12]])
-
-
-def _later(trial: Trialled, origin: _Origin, records: int) -> str:
+def _later(
+    trial: Trialled, origin: _Origin, records: int, promises: Mapping[str, Sequence[str]]
+) -> str:
     """Return the declaration of the same audit on records that nobody has looked at."""
     target = ['file = "fresh.csv"             # records that nobody has looked at']
     if trial.outcome is not None:
@@ -674,19 +893,34 @@ def _later(trial: Trialled, origin: _Origin, records: int) -> str:
         "or rows that a colleague kept back.",
         f"{origin.table} and {origin.folder}/ are looked for beside the audit and in --data.",
     ]
-    first = LATER_SEED if trial.generator is not None else 0
-    later = replace(trial, name="my-audit", shares=("0.7", "0.3"))
-    if trial.exposure and trial.generator is None:
+    demands = trial.demands
+    exposure = trial.exposure and all(made.by_name for made in trial.generators)
+    if trial.exposure and not (exposure and trial.generators):
         # Rows of the table that the releases were not made from would count as their members.
         head += [
             "Exposure is not in it: an audit takes the rows that it gives to generators for",
             "members, and these releases were made elsewhere, from rows that it does not know.",
         ]
-        demands = [demand for demand in trial.demands if demand.name != "exposure"]
-        later = replace(later, exposure=False, demands=demands)
+        exposure, demands = False, [d for d in demands if d.name != "exposure"]
+    later = replace(
+        trial, name="my-audit", exposure=exposure, demands=demands,
+        # So that `check` can tell limits that a model which learned nothing keeps.
+        chooses="" if trial.outcome is None else "0.1",
+        shares=("0.7", "0.3") if trial.outcome is None else ("0.6", "0.3"),
+        generators=[
+            made if made.by_name else replace(made, options={"folder": _folder(made, origin)})
+            for made in trial.generators
+        ],
+    )  # fmt: skip
     text = declaration_text(
-        later, target=target, table=origin.table, folder=origin.folder, head=head, first=first,
+        later, target=target, table=origin.table, head=head, first=LATER_SEED,
         files=[f"{origin.folder}/{name}" for name in trial.releases], separator=origin.separator,
+        promises=promises,
     )  # fmt: skip
     read_declaration(text)  # what cannot be registered must not be handed on
     return text
+
+
+def _folder(made: TriedGenerator, origin: _Origin) -> str:
+    """Return where the files of an audit that follows are looked for."""
+    return origin.folder if made.name == FILES else f"{origin.folder}/{made.name}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import EVIDENCE
 from proxyguard.audit.rules import measures_of
 from proxyguard.certificate.wording import at_least, at_most, confidence, percent
-from proxyguard.documents.certificate import MechanismVerdict, Predicate
+from proxyguard.documents.certificate import MechanismVerdict, Predicate, ReleaseVerdict
 from proxyguard.documents.evidence import Evidence, GroupEvidence
 from proxyguard.losses.measure import Measure
 from proxyguard.modes.evidence import Decision
@@ -21,6 +23,7 @@ from proxyguard.plan.question import Question
 from proxyguard.plan.recommend import recommend
 from proxyguard.registry.design import Design
 from proxyguard.registry.parts import ClaimPart
+from proxyguard.registry.requirement import required
 from proxyguard.report.advice import (
     EFFORT,
     REPETITIONS,
@@ -32,148 +35,198 @@ from proxyguard.report.advice import (
 )
 from proxyguard.trial.demands import Demand
 from proxyguard.trial.rows import Standing
-from proxyguard.trial.trial import SeenRequirement
+from proxyguard.trial.trial import SeenRequirement, SeenVerdict
 
 SIDES = (" (target above release)", " (target below release)")
 """How the two sides of a query are called; the sign of a deviation says which it is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+MOST_SENTENCES = 3
+"""Sentences on what one demand requires that a reader is given; there is one for each mean."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class SeenRecord:
     """The record of a trial's audit, with the names that the user gave."""
 
     predicate: Predicate
     claim: ClaimPart
     design: Design
-    group: GroupEvidence
+    groups: Mapping[str, GroupEvidence]
+    """The evidence of what makes releases, by its name; of named releases there is one group."""
     measures: Sequence[Measure]
-    names: tuple[str, ...]
+    names: Mapping[str, Sequence[str]]
     """The releases as the user calls them, in the order of the evidence."""
     n_records: int
 
     @classmethod
-    def of(cls, audit: Audit, names: Sequence[str], n_records: int) -> SeenRecord:
-        """Return the record of the one group of releases that a trial's audit has."""
+    def of(cls, audit: Audit, names: Mapping[str, Sequence[str]], n_records: int) -> SeenRecord:
+        """Return the record of the one target that a trial's audit has."""
         registry = audit.folder.registry(audit.journal())
         (member,) = registry.declaration.members
-        (group,) = audit.folder.document(Evidence, EVIDENCE).by_group.values()
+        groups = audit.folder.document(Evidence, EVIDENCE).by_group
+        # Named releases are one group, whatever the record calls it.
+        order = names if set(names) == set(groups) else groups
         return cls(
             predicate=audit.certificate().predicate,
             claim=registry.declaration.claim,
             design=member.target.sampling_design,
-            group=group,
+            groups={name: groups[name] for name in order},
             measures=measures_of(member, registry.members[member.name].requirements),
-            names=tuple(names),
+            names=names,
             n_records=n_records,
         )
 
-    def requirement(self, demand: Demand, *, interval: bool) -> SeenRequirement:
+    def promises(self, demand: Demand) -> tuple[str, ...]:
+        """Return what one demand requires of a release, in the words of every report."""
+        asked = [m.requirement for m in self.measures if m.part in demand.scale]
+        said = required(asked, self.design.over)
+        more = len(said) - MOST_SENTENCES
+        return said if more <= 0 else (*said[:MOST_SENTENCES], f"So of {more:,} more columns.")
+
+    def requirement(self, demand: Demand) -> SeenRequirement:
         """Return what was seen of one demand, in its unit.
 
         Parameters
         ----------
         demand
             Whose losses are told; of many shares the largest deviation of each release.
-        interval
-            Whether an interval may be told, which is none where the releases may have seen the
-            records.
         """
-        derived = self.group.derived
         at = [j for j, measure in enumerate(self.measures) if measure.part in demand.scale]
         scale = np.array([demand.scale[self.measures[j].part] for j in at])
-        estimates, lower, upper = (
-            np.array(rows, dtype=np.float64)[:, at] * scale
-            for rows in (derived.estimates, derived.lower, derived.upper)
-        )
+        estimates = np.concatenate(
+            [np.array(group.derived.estimates, dtype=np.float64) for group in self.groups.values()]
+        )[:, at] * scale  # fmt: skip
         widest = np.argmax(estimates, axis=1)
-        rows = np.arange(len(estimates))
         several = len(at) > (2 if demand.two_sided else 1)
+        makers = self.names if len(self.names) > 1 else {"": self.names[next(iter(self.names))]}
         return SeenRequirement(
             name=demand.name,
-            promise=demand.promise,
+            promise=" ".join(self.promises(demand)),
             limit=demand.limit,
             unit=demand.unit,
-            releases=self.names,
-            estimates=tuple(float(e) for e in estimates[rows, widest]),
-            # The largest of all upper limits bounds the largest mean at the level of one of them:
-            # whichever it is, its own limit lies no higher. Lower limits have no such bound.
-            lower=tuple(float(e) for e in lower[:, 0]) if interval and len(at) == 1 else None,
-            upper=tuple(float(e) for e in upper.max(axis=1)) if interval else None,
+            makers=tuple(maker for maker, names in makers.items() for _ in names),
+            releases=tuple(name for names in self.names.values() for name in names),
+            estimates=tuple(float(e) for e in estimates[np.arange(len(estimates)), widest]),
             where=tuple(_where(self.measures[at[j]]) if several else "" for j in widest),
         )
 
-    @property
-    def sure(self) -> str:
-        """How sure all intervals are together."""
-        return (
-            "The intervals of a requirement hold for all releases at once with "
-            f"{confidence(Fraction(self.claim.alpha))} confidence, and are for reading: the "
-            "decision is made by tests of all requirements together"
-        )
+    @cached_property
+    def _mechanisms(self) -> list[MechanismVerdict]:
+        """The verdicts on what makes releases, in the user's order; none on named ones."""
+        said = [v for v in self.predicate.verdicts if isinstance(v, MechanismVerdict)]
+        return sorted(said, key=lambda verdict: list(self.names).index(verdict.mechanism))
 
-    def decisions(self) -> dict[str, Decision]:
-        """Return the decision on what makes the releases, or on each named one."""
-        if self._about_mechanism:
-            return {v.mechanism: v.decision for v in self.predicate.verdicts}
-        return dict(zip(self.names, (v.decision for v in self.predicate.verdicts), strict=True))
+    def verdicts(self, unusable: Mapping[str, str]) -> tuple[SeenVerdict, ...]:
+        """Return the decision on what makes the releases, or on each named one.
 
-    @property
-    def _about_mechanism(self) -> bool:
-        return isinstance(self.predicate.verdicts[0], MechanismVerdict)
+        Parameters
+        ----------
+        unusable
+            Named releases that nothing can be learned from: they meet nothing, without any test.
+        """
+        if self._mechanisms:
+            return tuple(
+                SeenVerdict(
+                    name=v.mechanism, decision=v.decision, asked=v.reliability_target,
+                    # Where a family is decided by its p-values, no bound belongs to the decision.
+                    lower=v.reliability_lower if v.certified == "bounds" else None,
+                    upper=v.reliability_upper if v.certified == "bounds" else None,
+                )
+                for v in self._mechanisms
+            )  # fmt: skip
+        (names,) = self.names.values()
+        named = zip(names, (v.decision for v in self.predicate.verdicts), strict=True)
+        failed = ((name, Decision.VIOLATION) for name in unusable)
+        return tuple(SeenVerdict(name=name, decision=said) for name, said in (*named, *failed))
 
-    def reliability(self) -> tuple[float, float, float] | None:
-        """Return the ends of the interval for the share of good releases, and what was asked."""
-        verdict = self.predicate.verdicts[0]
-        if not isinstance(verdict, MechanismVerdict):
-            return None
-        upper = 1.0 if verdict.upper is None else verdict.upper.value
-        return verdict.lower.value, upper, verdict.reliability_target
-
-    def sentences(self) -> tuple[str, ...]:
+    def sentences(self, unusable: Mapping[str, str]) -> tuple[str, ...]:
         """Return what is decided, in plain words."""
         sure = confidence(Fraction(self.claim.alpha))
-        reliability = self.reliability()
-        if reliability is None:
-            return tuple(self._of_named(sure))
-        lower, upper, asked = reliability
-        decision = self.predicate.verdicts[0].decision
-        wanted = f"more than {percent(asked)} were asked for"
-        if decision is Decision.VALIDATED:
-            return (
-                f"Validated: with {sure} confidence, at least {at_least(lower)} of fresh releases "
-                f"meet all requirements; {wanted}.",
+        if not self._mechanisms:
+            return (*self._of_named(sure), *_of_unusable(unusable))
+        alone = len(self._mechanisms) == 1
+        said = (self._of_mechanism(verdict, sure, alone) for verdict in self._mechanisms)
+        return tuple(line for lines in said for line in lines)
+
+    def _of_mechanism(self, v: MechanismVerdict, sure: str, alone: bool) -> Iterator[str]:
+        who, at_once = ("", "") if alone else (f"{v.mechanism}: ", ", for all generators at once")
+        asked = percent(v.reliability_target)
+        wanted = f"more than {asked} were asked for"
+        bounds = v.certified == "bounds"
+        if v.decision is Decision.VALIDATED:
+            shown = f"at least {at_least(v.lower.value)}" if bounds else f"more than {asked}"
+            ending = f"; {wanted}" if bounds else ""
+            yield (
+                f"{who}Validated: with {sure} confidence{at_once}, {shown} of fresh releases meet "
+                f"all requirements{ending}."
             )
-        if decision is Decision.VIOLATION:
-            return (
-                f"Violation: with {sure} confidence, at most {at_most(upper)} of fresh releases "
-                f"meet all requirements; {wanted}.",
+            return
+        if v.decision is Decision.VIOLATION:
+            upper = 1.0 if v.upper is None else v.upper.value
+            shown = f"at most {at_most(upper)}" if bounds else f"fewer than {asked}"
+            yield (
+                f"{who}Violation: with {sure} confidence{at_once}, {shown} of fresh releases meet "
+                f"all requirements; {wanted}."
             )
-        return (
-            f"Unresolved: between {at_least(lower)} and {at_most(upper)} of fresh releases meet "
-            f"all requirements; {wanted}. That is no evidence against them: more records or more "
-            "releases would tell.",
-        )
+        elif bounds:
+            upper = 1.0 if v.upper is None else v.upper.value
+            yield (
+                f"{who}Unresolved: between {at_least(v.lower.value)} and {at_most(upper)} of fresh "
+                f"releases meet all requirements; {wanted}. That is no evidence against them: more "
+                "records or more releases would tell."
+            )
+        else:
+            yield (
+                f"{who}Unresolved: nothing shows whether more than {asked} of fresh releases meet "
+                "all requirements. That is no evidence against them: more records or more releases "
+                "would tell."
+            )
+        yield from self._held_back(who, self.groups[v.mechanism])
+
+    def _held_back(self, who: str, group: GroupEvidence) -> Iterator[str]:
+        """Say which requirements keep releases from being shown good, each taken alone."""
+        pvalues = np.array(group.derived.pvalues, dtype=np.float64)
+        open_ = pvalues.max(axis=1) > float(Fraction(self.claim.alpha))
+        binding = Counter(self.measures[j].part for j in np.argmax(pvalues[open_], axis=1))
+        if binding:
+            which = ", ".join(f"{part!r} of {count:,}" for part, count in binding.most_common(3))
+            yield (
+                f"{who}{int(open_.sum()):,} of {len(open_):,} releases, each taken alone, are not "
+                f"shown to meet all requirements. The one that is least certain: {which}."
+            )
 
     def _of_named(self, sure: str) -> Iterator[str]:
-        decisions = self.decisions()
+        (names,) = self.names.values()
+        verdicts = [v for v in self.predicate.verdicts if isinstance(v, ReleaseVerdict)]
         said = {
             Decision.VALIDATED: ("Validated", "meet all requirements"),
             Decision.VIOLATION: ("Violation", "miss a requirement"),
             Decision.UNRESOLVED: ("Unresolved", "stay open: more records would tell"),
         }
         for decision, (word, meaning) in said.items():
-            chosen = [name for name, d in decisions.items() if d is decision]
+            chosen = [
+                (name, v) for name, v in zip(names, verdicts, strict=True) if v.decision is decision
+            ]
             if not chosen:
                 continue
-            which = ", ".join(chosen[:6]) + (" and more" if len(chosen) > 6 else "")
+            which = ", ".join(name for name, _ in chosen[:6])
+            which += " and more" if len(chosen) > 6 else ""
             level = "" if decision is Decision.UNRESOLVED else f"with {sure} confidence at once, "
             yield (
-                f"{word}: {level}{len(chosen):,} of {len(decisions):,} releases {meaning} "
-                f"({which})."
+                f"{word}: {level}{len(chosen):,} of {len(names):,} releases {meaning} ({which})."
             )
+            if decision is Decision.UNRESOLVED:
+                parts = Counter(self._part_of(v.binding) for _, v in chosen)
+                least = ", ".join(f"{part!r} of {count:,}" for part, count in parts.most_common(3))
+                yield f"The requirement that is least certain: {least}."
+
+    def _part_of(self, requirement: str) -> str:
+        parts = {measure.requirement.name: measure.part for measure in self.measures}
+        return parts.get(requirement, requirement)
 
     def failures(self) -> list[str]:
-        """Return which draws gave no release, and why."""
+        """Return which draws of generators gave no release, and why; of each the first three."""
         return [
             f"{name}, {failure.seed}: no usable release, which counts as the worst one: "
             f"{failure.error}"
@@ -188,21 +241,25 @@ class SeenRecord:
                 "No chance is told of an audit that follows: figures that may flatter say nothing "
                 "of it."
             )
-        verdict = self.predicate.verdicts[0]
-        if not isinstance(verdict, MechanismVerdict):
+        if not self._mechanisms:
             return (
                 "The planner knows claims about what makes releases, and this one is about the "
                 "tables themselves, so no chance is told."
             )
         if any(measure.exposure is not None for measure in self.measures):
             return "The planner does not model attacks, so no chance is told."
+        if len(self._mechanisms) == 1:
+            return self._chance(self._mechanisms[0], seed)
+        return " ".join(f"{v.mechanism}: {self._chance(v, seed)}" for v in self._mechanisms)
+
+    def _chance(self, verdict: MechanismVerdict, seed: int) -> str:
         requirements = tuple(measure.requirement for measure in self.measures)
-        claim = planned(self.claim.fixed_claim())
+        claim, group = planned(self.claim.fixed_claim()), self.groups[verdict.mechanism]
         case = Unsettled(
             mechanism=verdict.mechanism, claim=claim,
-            design=self.design, requirements=requirements,
-            means=unit_means(self.group, requirements),
-            deviations=unit_deviations(self.group), n=self.n_records, mechanisms=1, binding="",
+            design=self.design, requirements=requirements, means=unit_means(group, requirements),
+            deviations=unit_deviations(group), n=self.n_records,
+            mechanisms=len(self._mechanisms), binding="",
         )  # fmt: skip
         if case.reliability <= claim.target:
             return (
@@ -215,7 +272,7 @@ class SeenRecord:
         tests = tuple(dict.fromkeys(claim.tests(self.design, case.requirements)))
         question = Question(
             reliability_target=str(claim.target), n=self.n_records, releases=case.releases,
-            modes=(claim.mode,), tests=tests,
+            modes=(claim.mode,), tests=tests, mechanisms=len(self._mechanisms),
         )  # fmt: skip
         plan = recommend(
             law_of(case), question, seed=seed, repetitions=REPETITIONS, effort=EFFORT, compare=False
@@ -224,6 +281,16 @@ class SeenRecord:
             f"With {self.n_records:,} fresh records and {case.releases} fresh releases, such an "
             f"audit would succeed with a chance of {plan.chosen.power.value:.0%}, were these "
             "estimates the truth; proxyguard plan says what other sizes would do."
+        )
+
+
+def _of_unusable(unusable: Mapping[str, str]) -> Iterator[str]:
+    if unusable:
+        which = "; ".join(f"{name}: {why}" for name, why in list(unusable.items())[:6])
+        more = f"; and {len(unusable) - 6:,} more" if len(unusable) > 6 else ""
+        yield (
+            f"Violation: {len(unusable):,} of the releases cannot be used and meet nothing "
+            f"({which}{more})."
         )
 
 

@@ -45,13 +45,12 @@ class SeenRequirement:
         What ``--limit`` calls it, and what is required in a sentence.
     limit, unit
         The limit as it is shown, and its unit.
+    makers
+        What made each release; the empty name where there is one alone, or nobody said.
     releases
         The releases, in their order.
     estimates
         What each release has; of many shares the largest deviation.
-    lower, upper
-        The ends of each interval, for all releases at once with 95 % confidence; of many shares
-        the upper one alone, and none where nobody said what the releases were made from.
     where
         Which share or mean an estimate is, where there are several.
     """
@@ -60,10 +59,9 @@ class SeenRequirement:
     promise: str
     limit: float
     unit: str
+    makers: tuple[str, ...]
     releases: tuple[str, ...]
     estimates: tuple[float, ...]
-    lower: tuple[float, ...] | None
-    upper: tuple[float, ...] | None
     where: tuple[str, ...]
 
     @property
@@ -72,39 +70,49 @@ class SeenRequirement:
         return int(np.argmax(self.estimates))
 
     @property
-    def sentence(self) -> str:
-        """What is required and what was seen, with its interval."""
-        count, r = len(self.releases), self.largest
-        least, most = min(self.estimates), self.estimates[r]
-        met = sum(estimate < self.limit for estimate in self.estimates)
-        if count == 1:
-            seen = f"Seen: {number_words(most, self.unit)}"
-        else:
-            seen = (
-                f"Seen: {number_words(least)} to {number_words(most, self.unit)} over {count:,} "
-                f"releases, {met:,} of them below the limit"
-            )
-        if self.where[r]:
-            seen += f"; the largest is {self.where[r]}"
-        if self.upper is None:
-            return f"{self.promise} {seen}."
-        interval = self.interval(r)
-        if count == 1:
-            return f"{self.promise} {seen}, {interval}."
-        shown = sum(end < self.limit for end in self.upper)
-        return (
-            f"{self.promise} {seen}; {interval}. Of {count:,} releases {shown:,} lie below the "
-            "limit with their whole interval."
-        )
+    def seen(self) -> str:
+        """What was seen: the range of what made each release has, and how many keep the limit."""
+        return "; ".join(self._of(maker) for maker in dict.fromkeys(self.makers)) + "."
 
-    def interval(self, r: int) -> str:
-        """Return the interval of a release in words; nothing where there is none."""
-        if self.upper is None:
-            return ""
-        high = number_words(self.upper[r], self.unit)
-        if self.lower is None:
-            return f"at most {high}"
-        return f"interval {number_words(self.lower[r])} to {high}"
+    @property
+    def sentence(self) -> str:
+        """What is required and what was seen."""
+        return f"{self.promise} Seen: {self.seen}"
+
+    def _of(self, maker: str) -> str:
+        at = [r for r, other in enumerate(self.makers) if other == maker]
+        most = max(at, key=lambda r: self.estimates[r])
+        said = number_words(self.estimates[most], self.unit)
+        if len(at) > 1:
+            least = number_words(min(self.estimates[r] for r in at))
+            met = sum(self.estimates[r] < self.limit for r in at)
+            said = f"{least} to {said} over {len(at):,} releases, {met:,} of them below the limit"
+        if self.where[most]:
+            said += f"; the largest is {self.where[most]}"
+        return f"{maker}: {said}" if maker else said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenVerdict:
+    """What was decided of one named release, or of what makes releases.
+
+    Attributes
+    ----------
+    name
+        The release, or what makes releases.
+    decision
+        The exploratory decision.
+    asked
+        Of what makes releases: the share of good ones that must be exceeded.
+    lower, upper
+        The ends of the interval that decided; nothing where p-values of a family did.
+    """
+
+    name: str
+    decision: Decision
+    asked: float | None = None
+    lower: float | None = None
+    upper: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +124,8 @@ class TrialColumn:
     missing: str
     span: str
     use: str
+    otherwise: str
+    """The line of ``[columns]`` that says otherwise; nothing of what is not used as a feature."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,14 +142,11 @@ class Trial:
         What is known of the records that judge.
     requirements
         What was seen of each requirement.
-    decisions
+    judged
         The exploratory decision on what makes the releases, or on each named release; none where
         nobody said what they were made from.
     decided
         The same in sentences.
-    reliability
-        Of a claim about what makes releases: the ends of the interval for the share of good ones,
-        and the share that was asked for.
     columns
         What every column was taken for: its name, its kind, the share that is missing, its range,
         and what was done with it.
@@ -151,10 +158,11 @@ class Trial:
         The chance that such an audit would have with as many records and draws, in a sentence.
     n_records
         Records that judge.
-    sure
-        How sure all intervals are together; nothing where there are none.
-    lenient
-        Of each limit that a model which learned nothing keeps: that it does.
+    unusable
+        Releases that nothing could be learned from, and why.
+    weaker
+        Why the requirements say less than they seem to: limits that a model which learned nothing
+        keeps, columns that not everything has.
 
     Examples
     --------
@@ -169,16 +177,29 @@ class Trial:
     name: str
     standing: Standing
     requirements: tuple[SeenRequirement, ...]
-    decisions: Mapping[str, Decision]
+    judged: tuple[SeenVerdict, ...]
     decided: tuple[str, ...]
-    reliability: tuple[float, float, float] | None = None
     columns: tuple[TrialColumn, ...]
     notes: tuple[str, ...]
     declaration: str = field(repr=False)
     power: str
     n_records: int
-    sure: str = ""
-    lenient: tuple[str, ...] = ()
+    unusable: Mapping[str, str] = field(default_factory=dict)
+    weaker: tuple[str, ...] = ()
+
+    @property
+    def decisions(self) -> dict[str, Decision]:
+        """The decision on each by its name."""
+        return {verdict.name: verdict.decision for verdict in self.judged}
+
+    @property
+    def reliability(self) -> tuple[float, float, float] | None:
+        """Of one generator: the interval for the share of good releases, and what was asked."""
+        if len(self.judged) != 1 or self.judged[0].asked is None:
+            return None
+        (verdict,) = self.judged
+        lower = 0.0 if verdict.lower is None else verdict.lower
+        return lower, 1.0 if verdict.upper is None else verdict.upper, float(verdict.asked or 0.0)
 
     @property
     def decision(self) -> Decision | None:
@@ -192,7 +213,7 @@ class Trial:
     def heading(self) -> tuple[str, ...]:
         """What stands above everything: what this is, and what it is not."""
         what = (EXPLORATORY,) if self.standing.unseen else (SEEN, EXPLORATORY)
-        return (*what, *self.lenient)
+        return (*what, *self.weaker)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -206,15 +227,16 @@ class Trial:
         rows = []
         for requirement in self.requirements:
             for r, release in enumerate(requirement.releases):
-                row: dict[str, object] = {
-                    "release": release,
-                    "requirement": requirement.name,
-                    "estimate": requirement.estimates[r],
-                }
-                if requirement.upper is not None:
-                    low = None if requirement.lower is None else requirement.lower[r]
-                    row |= {"lower": low, "upper": requirement.upper[r]}
-                rows.append({**row, "limit": requirement.limit, "where": requirement.where[r]})
+                rows.append(
+                    {
+                        "maker": requirement.makers[r],
+                        "release": release,
+                        "requirement": requirement.name,
+                        "estimate": requirement.estimates[r],
+                        "limit": requirement.limit,
+                        "where": requirement.where[r],
+                    }
+                )
         return pd.DataFrame(rows)
 
     def to_dict(self) -> dict[str, Plain]:
@@ -244,8 +266,10 @@ class Trial:
             "power": self.power,
             "declaration": self.declaration,
         }
-        if self.decisions:
+        if self.judged:
             said["decisions"] = {name: decision.value for name, decision in self.decisions.items()}
+        if self.unusable:
+            said["unusable"] = dict(self.unusable)
         return said
 
     def to_html(self) -> str:

@@ -9,7 +9,7 @@ import pytest
 from proxyguard.modes.evidence import Decision
 from proxyguard.trial.page import trial_page
 from proxyguard.trial.rows import Standing
-from proxyguard.trial.trial import SeenRequirement, Trial
+from proxyguard.trial.trial import SeenRequirement, SeenVerdict, Trial
 
 if TYPE_CHECKING:
     from report.browser.conftest import Opener
@@ -22,15 +22,16 @@ def trial(*, unseen: bool = True, count: int = 40) -> Trial:
     estimates = tuple(-1.0 + k / 10 for k in range(count))
     error = SeenRequirement(
         name="error", promise="A model trained on a release is wrong on less than 5 more.",
-        limit=5.0, unit=" of 100 records", releases=NAMES[:count], estimates=estimates,
-        lower=tuple(e - 1.0 for e in estimates) if unseen else None,
-        upper=tuple(e + 1.0 for e in estimates) if unseen else None, where=("",) * count,
+        limit=5.0, unit=" of 100 records", makers=("",) * count, releases=NAMES[:count],
+        estimates=estimates, where=("",) * count,
     )  # fmt: skip
+    verdict = SeenVerdict(
+        name="releases", decision=Decision.VALIDATED, asked=0.8, lower=0.9, upper=1.0
+    )
     return Trial(
         name="patients <b>.csv", standing=Standing.HELD_OUT if unseen else Standing.UNKNOWN,
-        requirements=(error,), decisions={"releases": Decision.VALIDATED} if unseen else {},
-        decided=("Validated: at least 90 %.",) if unseen else (),
-        reliability=(0.9, 1.0, 0.8) if unseen else None, columns=(),
+        requirements=(error,), judged=(verdict,) if unseen else (),
+        decided=("Validated: at least 90 %.",) if unseen else (), columns=(),
         notes=("</script><script>alert(1)</script>",), declaration='name = "<i>&amp;"\n' * 40,
         power="", n_records=300,
     )  # fmt: skip

@@ -1,0 +1,14 @@
+"""A home of their own for all trials here: each remembers the records that it looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PROXYGUARD_HOME", str(tmp_path_factory.mktemp("home")))
+        yield

@@ -1,0 +1,216 @@
+"""A table as people have it, and mistakes that people make: what is read, said, and what fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import proxyguard as pg
+from conformance.typed import proxyguard
+from proxyguard.cli.show import Exit
+from proxyguard.registry.declaration import read_declaration
+from trial.tables import people
+
+
+def hospital(rows: int, seed: int) -> pd.DataFrame:
+    """Return records with words for gaps, decimals with a comma, and dates that nobody declared."""
+    rng = np.random.default_rng(seed)
+    table = people(rows, seed)[["age", "ill"]]
+    crp = rng.gamma(2.0, 8.0, size=rows).round(1)
+    table["crp"] = pd.Series(crp).astype(str).where(rng.random(rows) > 0.1, "k.A.")
+    table["cost"] = [f"{x:,.2f}".translate(str.maketrans(",.", ".,")) for x in 90.0 * crp]
+    days = rng.integers(0, 900, size=rows).astype("timedelta64[D]")
+    table["admitted"] = pd.Series(np.datetime64("2021-01-01") + days).dt.strftime("%d.%m.%Y")
+    return table
+
+
+SMALL = {"workers": 1, "limits": {"two-way shares": 0.3}}
+
+
+class Seen:
+    """Keeps what it was given, and gives rows of it again; of some draws nothing can be learned."""
+
+    def __init__(self, broken: int = 0) -> None:
+        self.broken = broken
+
+    def describe(self) -> dict[str, str]:
+        return {"mechanism": "its rows again"}
+
+    def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
+        self.source = source
+
+    def draw(self, seed: int) -> pd.DataFrame:
+        release = self.source.sample(frac=1.0, replace=True, random_state=int(seed))
+        return release.assign(ill="no") if int(seed) < self.broken else release
+
+
+@pytest.fixture(scope="module")
+def compared() -> tuple[pg.Trial, Seen]:
+    """Two generators on one table, of which one fails twice."""
+    good = Seen()
+    trial = pg.try_out(
+        hospital(900, 1), generator={"good": good, "bad": Seen(broken=2)}, outcome="ill", draws=6,
+        reliability=0.3, **SMALL,  # type: ignore[arg-type]
+    )  # fmt: skip
+    return trial, good
+
+
+def test_words_for_gaps_and_dates_are_read_as_such_and_the_page_says_so(
+    compared: tuple[pg.Trial, Seen],
+) -> None:
+    trial, generator = compared
+    # The generator is given numbers too: not a category for each of 900 days.
+    assert all(generator.source[name].dtype == float for name in ("crp", "cost", "admitted"))
+    columns = {column.name: column for column in trial.columns}
+    assert columns["crp"].kind == "number"
+    assert columns["crp"].missing == f"{generator.source['crp'].isna().mean():.1%}" != "0.0%"
+    assert '"k.A." is a missing value' in columns["crp"].use
+    assert columns["crp"].otherwise == 'crp = { kind = "category" }'
+    assert columns["admitted"].kind == "date"
+    declared = read_declaration(trial.declaration).members[0].columns
+    assert declared["crp"].missing == ("k.A.",)
+    assert (declared["cost"].thousands, declared["cost"].decimal) == (".", ",")
+    assert declared["admitted"].format == "%d.%m.%Y"
+    # And shares are asked of all of them.
+    query = read_declaration(trial.declaration).members[0].requirement[-1].query
+    assert query is not None
+    assert {"crp", "cost", "admitted"} <= set(query.bins or {})
+
+
+def test_two_generators_are_compared_under_one_error(compared: tuple[pg.Trial, Seen]) -> None:
+    trial, _ = compared
+    assert set(trial.decisions) == {"good", "bad"}
+    assert trial.reliability is None  # bounds do not decide where Holm does
+    assert all(verdict.lower is None for verdict in trial.judged)
+    assert {line.partition(":")[0] for line in trial.decided} == {"good", "bad"}
+    (first, *_) = trial.requirements
+    assert first.makers == ("good",) * 6 + ("bad",) * 6
+    assert "good: " in first.seen
+    assert "; bad: " in first.seen
+    assert trial.to_html().count('<article class="pg-verdict') == 2
+    made = read_declaration(trial.declaration).members[0].mechanism
+    assert [m.name for m in made] == ["good", "bad"]
+    assert not set(made[0].seed_list) & set(made[1].seed_list)
+
+
+def test_a_draw_that_cannot_be_used_is_told_by_its_seed_and_counts_as_the_worst(
+    compared: tuple[pg.Trial, Seen],
+) -> None:
+    trial, _ = compared
+    assert set(trial.unusable) == {"0", "1"}
+    assert any("'ill' has one value alone" in note for note in trial.notes)
+    assert "parquet" not in " ".join([*trial.notes, *trial.sentences])
+
+
+def test_a_column_is_read_as_the_user_says() -> None:
+    trial = pg.try_out(
+        hospital(300, 1), hospital(300, 3), outcome="ill", holdout=hospital(300, 2),
+        columns={"crp": {"kind": "category"}, "cost": {"exclude": True}}, **SMALL,  # type: ignore[arg-type]
+    )  # fmt: skip
+    columns = {column.name: column for column in trial.columns}
+    assert columns["crp"].use.startswith("used as")
+    assert "categories" in columns["crp"].use
+    with pytest.raises(pg.RegistryError, match="columns\\.crp"):
+        pg.try_out(hospital(90, 1), hospital(90, 3), columns={"crp": {"kind": "numbre"}})
+
+
+def test_named_releases_that_cannot_be_used_fail_and_the_others_are_judged() -> None:
+    table, usable = people(400, 1), people(400, 3)
+    trial = pg.try_out(
+        table,
+        {
+            "usable": usable, "constant": usable.assign(ill="no"),
+            "strange": usable.assign(ill=usable["ill"].where(usable.index != 5, "perhaps")),
+            "unread": usable.assign(age=usable["age"].astype(str).where(usable.index != 5, "old")),
+        },
+        outcome="ill", holdout=people(400, 2), **SMALL,  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert set(trial.unusable) == {"constant", "strange", "unread"}
+    assert trial.unusable["unread"] == "column 'age' holds numbers, and row 6 has none"
+    assert trial.decisions["constant"] is pg.Decision.VIOLATION
+    assert "usable" in trial.decisions
+    assert "cannot be used" in trial.to_html()
+    assert [r.name for r in read_declaration(trial.declaration).members[0].release] == ["usable"]
+    with pytest.raises(pg.DrawError, match="constant cannot be used: 'ill' has one value alone"):
+        pg.try_out(table, {"constant": usable.assign(ill="no")}, outcome="ill")
+
+
+def test_labels_and_names_may_be_what_we_call_things_ourselves() -> None:
+    words = {"yes": "all others", "no": "(missing)"}
+    tables = [
+        people(300, seed).replace({"ill": words}).rename(columns={"age": "a\x85ge\n[claim]"})
+        for seed in (1, 2, 3)
+    ]
+    trial = pg.try_out(tables[0], tables[2], outcome="ill", holdout=tables[1], **SMALL)  # type: ignore[arg-type]
+    # Nothing in what is handed on steers a terminal, and it reads back as it was.
+    assert "\x85" not in trial.declaration
+    query = read_declaration(trial.declaration).members[0].requirement[-1].query
+    assert query is not None
+    assert "a\x85ge\n[claim]" in (query.bins or {})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"outcome": "ill", "positive": "zzz"}, "positive is 'zzz', and 'ill' has 'no' and 'yes'"),
+        ({"outcome": "age", "positive": "zzz"}, r"'20', '21', '22', '23' and \d+ more"),
+        ({"options": {"epochs": 5}}, "options are those of a generator, and releases are given"),
+        ({"exclude": ["agee"]}, 'no column .agee.; did you mean "age"'),
+    ],
+)
+def test_mistakes_are_told_without_what_lies_inside(given: dict[str, object], message: str) -> None:
+    with pytest.raises(pg.ProxyGuardError, match=message) as refused:
+        pg.try_out(people(300, 1), people(300, 2), **given)  # type: ignore[arg-type]
+    assert "parquet" not in str(refused.value)
+
+
+def test_two_columns_of_one_name_are_an_error_that_says_so() -> None:
+    table = people(90, 1)
+    table.columns = ["age", "age", *table.columns[2:]]
+    with pytest.raises(pg.TableError, match="the real table with two columns of one name: 'age'"):
+        pg.try_out(table, people(90, 2))
+
+
+@pytest.mark.parametrize("option", ["epochs=5", "bootstrop.epochs=5"])
+def test_an_option_of_several_generators_says_whose_it_is(tmp_path: Path, option: str) -> None:
+    people(90, 1).to_csv(tmp_path / "t.csv", index=False)
+    told = proxyguard(tmp_path, "try", "t.csv", "--generator", "bootstrap", "--generator",
+                      "unigram", "--option", option)  # fmt: skip
+    assert told.returncode != Exit.DONE
+    assert "bootstrap." in told.stderr
+
+
+def test_options_reach_the_generator(tmp_path: Path) -> None:
+    people(300, 1).to_csv(tmp_path / "t.csv", index=False)
+    told = proxyguard(tmp_path, "try", "t.csv", "--generator", "bootstrap", "--option", "rows=70",
+                      "--draws", "2", "--exclude", "cost", "--json")  # fmt: skip
+    assert told.returncode in (Exit.DONE, Exit.UNRESOLVED, Exit.VIOLATION), told.stderr
+    declared = (tmp_path / "try-out" / "audit.toml").read_text()
+    assert "options = { rows = 70 }" in declared
+
+
+def test_an_audit_on_rows_that_were_tried_is_told_so(tmp_path: Path) -> None:
+    people(700, 1).to_csv(tmp_path / "patients.csv", index=False)
+    people(600, 2).to_csv(tmp_path / "test.csv", index=False)
+    (tmp_path / "made").mkdir()
+    people(700, 5).to_csv(tmp_path / "made" / "s.csv", index=False)
+    tried = proxyguard(tmp_path, "try", "patients.csv", "made", "--outcome", "ill", "--holdout",
+                       "test.csv", "--limit", "error=0.6")  # fmt: skip
+    assert tried.returncode != Exit.ERROR, tried.stderr
+    proxyguard(tmp_path, "init", "my-audit", "--from", "try-out")
+    # The rows that judged the trial once more, and then others.
+    people(600, 2).sample(frac=1.0, random_state=1).to_csv(tmp_path / "fresh.csv", index=False)
+    checked = proxyguard(tmp_path, "check", "my-audit")
+    assert "guarantee no" in checked.stdout
+    assert "trial of 'patients.csv'" in checked.stdout
+    people(600, 9).to_csv(tmp_path / "fresh.csv", index=False)
+    fresh = proxyguard(tmp_path, "check", "my-audit")
+    assert "guarantee no" not in fresh.stdout
+    # What the handed-on audit has for it: a limit that anything keeps is found once it is sealed.
+    sealed = proxyguard(tmp_path, "seal", "my-audit")
+    assert sealed.returncode == Exit.DONE, sealed.stderr
+    checked = proxyguard(tmp_path, "check", "my-audit")
+    assert "which learns nothing" in checked.stdout
