@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,9 @@ def tried(**given: Any) -> Any:
     table = pd.DataFrame(np.random.default_rng(1).normal(size=(90, 2)), columns=["a", "b"])
     if "generator" not in given:
         given = {"releases": table} | given
-    return pg.try_out(**({"real": table, "holdout": table + 1.0, "workers": 1} | given))
+    with TemporaryDirectory() as home:
+        known = {"real": table, "holdout": table + 1.0, "workers": 1, "home": home}
+        return pg.try_out(**(known | given))
 
 
 RECOMMENDED = pg.recommend(LAW, QUESTION, repetitions=2)
@@ -270,7 +273,9 @@ DOORS: dict[str, Door] = {
         "made_from": [3, "x", object(), []], "holdout": [3, "x", object(), []],
         "kind": [*CHOICE, "binary"], "positive": [3, "x", object()],
         "limits": [3, "x", [], {"a": 0.1}, {"means": 2}, {"means": "x"}, {3: 0.1}],
-        "exclude": [*LIST, None, ["x"]], "independent": FLAG, "reliability": [*LEVEL, None],
+        "exclude": [*LIST, None, ["x"]],
+        "columns": [3, "x", [], {"x": {}}, {"a": 3}, {"a": {"b": 1}}],
+        "home": [3, NAN, object()], "independent": FLAG, "reliability": [*LEVEL, None],
         "draws": [*SIZE, None], "options": [3, "x", [], {3: 1}], "exposure": [*FLAG, True],
         "seed": [*SEED, None], "workers": SIZE, "progress": [3, "x"],
     }),

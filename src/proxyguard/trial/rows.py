@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +40,10 @@ UNNAMED = "unnamed column"
 """What a column without a name is called."""
 RESERVED = 0.3
 """Share of the table that is set aside where the releases are made here, or nobody said."""
+
+
+REFERENCE = 0.3
+"""Share of rows that attacks compare with, where nothing else is left for them."""
 
 
 class Standing(Enum):
@@ -405,3 +409,42 @@ def _rows(frame: pd.DataFrame, mask: NDArray[np.bool_]) -> pd.DataFrame:
 def _enough(rows: int, what: str) -> None:
     if rows < FEWEST:
         raise TableError(f"{what}: {rows:,} rows would be left, and at least {FEWEST} are needed")
+
+
+_LACKING = {
+    Standing.UNKNOWN: "nobody said which rows the releases were made from",
+    Standing.NOT_MADE_FROM: "the rows made from are known, and no holdout was given",
+    Standing.HELD_OUT: "a holdout is known, and not which rows the releases were made from",
+}
+
+
+def with_reference(rows: TrialRows, seed: int) -> TrialRows:
+    """Return rows of which some are what attacks compare with; nothing was made from them."""
+    rng = np.random.default_rng(seed)
+    if rows.standing is Standing.DRAWN_HERE:
+        first = rng.permutation(len(rows.development)) < round(REFERENCE * len(rows.development))
+        return replace(
+            rows,
+            development=rows.development[~first].reset_index(drop=True),
+            reference=rows.development[first].reset_index(drop=True),
+            notes=(*rows.notes, f"{int(first.sum()):,} rows are what attacks compare with"),
+        )
+    if rows.reference is None:
+        raise RegistryError(
+            "attacks ask whether members can be told from others, so both must be known: give "
+            f"made-from and holdout, or a generator. Here {_LACKING[rows.standing]}; with less, "
+            "members would be compared with members, and every leak would pass"
+        )
+    if len(rows.reference) >= FEWEST:
+        return rows
+    # Table, made-from and holdout often leave nothing between them.
+    first = rng.permutation(len(rows.target)) < round(REFERENCE * len(rows.target))
+    note = (
+        f"{int(first.sum()):,} rows of the holdout are what attacks compare with, and do not judge"
+    )
+    return replace(
+        rows,
+        target=rows.target[~first].reset_index(drop=True),
+        reference=rows.target[first].reset_index(drop=True),
+        notes=(*rows.notes, note),
+    )

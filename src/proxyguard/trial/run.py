@@ -16,20 +16,15 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from pydantic import ValidationError
 
-from proxyguard.adapters.files import FileFolder
 from proxyguard.adapters.library import Library
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import Home, default_home
 from proxyguard.audit.open import Opener
-from proxyguard.documents.registry import DELIVERED
-from proxyguard.draw.catalog import GENERATORS
 from proxyguard.draw.protocol import Generator, Seed, features, outcomes, predict
 from proxyguard.errors import DrawError, ProxyGuardError, RegistryError, TableError, UnreadValue
 from proxyguard.printable import did_you_mean
 from proxyguard.registry.declaration import read_declaration
-from proxyguard.registry.explain import explain
 from proxyguard.registry.numbers import (
     MOST_DRAWS,
     callback,
@@ -41,15 +36,22 @@ from proxyguard.registry.numbers import (
     whole,
 )
 from proxyguard.registry.parts import Procedure
-from proxyguard.registry.target import ColumnPart, DeclaredColumns
+from proxyguard.registry.target import DeclaredColumns
 from proxyguard.tables.columns import as_texts, kinds_of, typed
 from proxyguard.tables.files import content_digest, table_bytes
 from proxyguard.tables.profile import TableProfile, profile_of
+from proxyguard.trial.asked import (
+    AskedSettings,
+    AskedTitles,
+    StandIns,
+    read_columns,
+    read_kind,
+    read_mapping,
+    read_positive,
+)
 from proxyguard.trial.demands import (
-    OUTCOME_KINDS,
     Demand,
     GuessedOutcome,
-    OutcomeKind,
     Trialled,
     TriedGenerator,
     decimal,
@@ -60,17 +62,14 @@ from proxyguard.trial.demands import (
     some,
 )
 from proxyguard.trial.rows import (
-    FEWEST,
     MISSING,
-    Standing,
     TrialRows,
     apart,
-    named_sources,
     read_as,
     read_releases,
     read_source,
     readable_columns,
-    separator_of,
+    with_reference,
     without_outcome,
 )
 from proxyguard.trial.seen import SeenRecord
@@ -87,8 +86,6 @@ LATER_SEED = 1000
 """The first seed of an audit that follows: none of its draws was looked at here."""
 DRAWS = 40
 """Releases that are drawn, unless told."""
-REFERENCE = 0.3
-"""Share of rows that attacks compare with, where nothing else is left for them."""
 TRAINING, JUDGING = "training-rows.parquet", "judging-rows.parquet"
 """Where the audit that is thrown away has its rows."""
 FILES = "releases"
@@ -198,57 +195,55 @@ def try_out(
     """
     if outcome is not None and not isinstance(outcome, str):
         raise RegistryError(f"outcome names a column, got {outcome!r}")
-    settings = _Settings(
-        kind=None if kind is None else _kind(kind, outcome),
-        positive=_positive(positive, outcome),
-        limits=_mapping(limits, "limits"),
+    settings = AskedSettings(
+        kind=None if kind is None else read_kind(kind, outcome),
+        positive=read_positive(positive, outcome),
+        limits=read_mapping(limits, "limits"),
         exclude=tuple(str(name) for name in listed(exclude, "exclude")),
-        columns=_declared(_mapping(columns, "columns")),
+        columns=read_columns(read_mapping(columns, "columns")),
         independent=flag(independent, "independent"),
         reliability=decimal(float(share(reliability, "reliability"))),
         draws=whole(draws, "draws", most=MOST_DRAWS),
-        options=_mapping(options, "options"),
+        options=read_mapping(options, "options"),
         exposure=flag(exposure, "exposure"),
         seed=whole(seed, "seed", least=0),
         workers=None if workers is None else whole(workers, "workers"),
     )
     if progress is not None:
         callback(progress, "progress")
-    store = Home(default_home() if home is None else path(home, "home")).lineage
-    instead = _StandIns.of(releases, generator, settings.options)
-    origin = _Origin.of(real, releases, made_from)
-    given = {
-        what: read_source(source, what)
-        for source, what in (
-            (real, "the real table"), (made_from, "made-from"), (holdout, "the holdout")
-        )
-        if source is not None
-    }  # fmt: skip
-    table = given["the real table"]
+    instead = StandIns.of(releases, generator, settings.options)
+    origin = AskedTitles.of(real, releases, made_from)
+    table = read_source(real, "the real table")
     for name in [*settings.exclude, *settings.columns, *([] if outcome is None else [outcome])]:
         if name not in table.columns:
             raise TableError(
                 f"there is no column {name!r}{did_you_mean(name, table.columns)}; the table has "
                 f"{some(table.columns)}"
             )
-    for frame in given.values():
-        prints = store.table(frame)
-        # Under what the table is: the same one, tried again, is the same memory.
-        audit = f"trial {prints.identity}"
-        store.remember(audit, origin.title, {("trial", "trial"): prints.records()})
-        store.confirm(audit)
-    columns = readable_columns(list(given.values()), settings.columns)
-    notes: list[str] = []
-    read = {
-        what: _with_outcome(_read(frame, columns, what), what, outcome, notes)
-        for what, frame in given.items()
+    beside = {
+        what: read_source(source, what)
+        for source, what in ((made_from, "made-from"), (holdout, "the holdout"))
+        if source is not None
     }
+    looked_at = [table, *beside.values()]
+    _remember(Home(default_home() if home is None else path(home, "home")), origin, looked_at)
+    columns = readable_columns(looked_at, settings.columns)
+    notes: list[str] = []
+    usable, made, held = (
+        None if frame is None
+        else _with_outcome(_read(frame, columns, what), what, outcome, notes)
+        for what, frame in (
+            ("the table", table), ("made-from", beside.get("made-from")),
+            ("the holdout", beside.get("the holdout")),
+        )
+    )  # fmt: skip
+    assert usable is not None
     rows = apart(
-        read["the real table"], made_from=read.get("made-from"), holdout=read.get("the holdout"),
-        drawn_here=bool(instead.generators), seed=settings.seed,
+        usable, made_from=made, holdout=held, drawn_here=bool(instead.generators),
+        seed=settings.seed,
     )  # fmt: skip
     if settings.exposure:
-        rows = _with_reference(rows, settings.seed)
+        rows = with_reference(rows, settings.seed)
     with TemporaryDirectory(prefix="proxyguard-try-") as work:
         trying = _Trying(
             work=Path(work), rows=rows, instead=instead, outcome=outcome, settings=settings,
@@ -256,6 +251,17 @@ def try_out(
             exclude=list(settings.exclude), progress=progress or (lambda what, done, total: None),
         )  # fmt: skip
         return trying.run(origin)
+
+
+def _remember(home: Home, origin: AskedTitles, tables: Sequence[pd.DataFrame]) -> None:
+    """Let the lineage store of a home know which records a trial has looked at."""
+    store = home.lineage
+    for table in tables:
+        prints = store.table(table)
+        # Under what the table is: the same one, tried again, is the same memory.
+        audit = f"trial {prints.identity}"
+        store.remember(audit, origin.title, {("trial", "trial"): prints.records()})
+        store.confirm(audit)
 
 
 def _read(frame: pd.DataFrame, columns: DeclaredColumns, what: str) -> pd.DataFrame:
@@ -267,63 +273,6 @@ def _read(frame: pd.DataFrame, columns: DeclaredColumns, what: str) -> pd.DataFr
 
 def _unread(error: UnreadValue) -> str:
     return f"column {error.column!r} {error.holds}, and row {error.row + 1} has none"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Settings:
-    """What was asked for, each read once."""
-
-    kind: OutcomeKind | None
-    positive: str | None
-    limits: Mapping[str, object]
-    exclude: tuple[str, ...]
-    columns: DeclaredColumns
-    independent: bool
-    reliability: str
-    draws: int
-    options: Mapping[str, object]
-    exposure: bool
-    seed: int
-    workers: int | None
-
-
-def _kind(kind: object, outcome: object) -> OutcomeKind:
-    for known in OUTCOME_KINDS:
-        if isinstance(kind, str) and kind == known and outcome is not None:
-            return known
-    raise RegistryError(
-        f"kind says what an outcome is, one of {', '.join(OUTCOME_KINDS)}; got {kind!r}, and "
-        f"outcome is {outcome!r}"
-    )
-
-
-def _positive(positive: object, outcome: object) -> str | None:
-    if positive is None:
-        return None
-    if outcome is None or not isinstance(positive, str | int | np.integer):
-        raise RegistryError(
-            f"positive is the label of a yes, of an outcome; got {positive!r}, and outcome is "
-            f"{outcome!r}"
-        )
-    return str(positive)
-
-
-def _mapping(given: object, name: str) -> Mapping[str, object]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
-        raise RegistryError(f"{name} are given by name, such as {{'error': 0.03}}; got {given!r}")
-    return dict(given)
-
-
-def _declared(columns: Mapping[str, object]) -> dict[str, ColumnPart]:
-    declared = {}
-    for name, said in columns.items():
-        try:
-            declared[name] = ColumnPart.model_validate(said)
-        except ValidationError as error:
-            raise RegistryError(explain(error, ColumnPart, said, what=f"columns.{name}")) from None
-    return declared
 
 
 def _with_outcome(
@@ -340,136 +289,15 @@ def _with_outcome(
     return kept
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _StandIns:
-    """What stands in for the table: tables that there are, or what draws them."""
-
-    sources: Mapping[str, object] = field(default_factory=dict)
-    generators: Mapping[str, object] = field(default_factory=dict)
-    """By what they are called: a name that draws in other processes find, or an object."""
-    options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    """Of each generator."""
-
-    @classmethod
-    def of(cls, releases: object, generator: object, options: Mapping[str, object]) -> _StandIns:
-        if (releases is None) == (generator is None):
-            raise RegistryError(
-                "give what stands in for the table: releases, or a generator in their place"
-            )
-        if generator is None and _draws(releases):
-            generator = releases
-        if generator is None:
-            sources = named_sources(releases)
-            if not sources:
-                raise RegistryError("there is no release; give at least one table")
-            if options:
-                raise RegistryError("options are those of a generator, and releases are given")
-            return cls(sources=sources)
-        if isinstance(generator, Mapping):
-            several = {str(name): one for name, one in generator.items()}
-        else:
-            chosen = list(generator) if isinstance(generator, list | tuple) else [generator]
-            several = {}
-            for one in chosen:
-                name = _called(one)
-                several[name if name not in several else f"{name} {len(several) + 1}"] = one
-        by_name = _options(list(several), options)
-        made = {name: _by_name(one, by_name[name]) for name, one in several.items()}
-        return cls(generators=made, options=by_name)
-
-
-def _called(generator: object) -> str:
-    """Return a short name of a generator."""
-    if isinstance(generator, str):
-        return generator.rpartition(":")[2]
-    return generator.__name__ if isinstance(generator, type) else type(generator).__name__
-
-
-def _options(
-    names: Sequence[str], options: Mapping[str, object]
-) -> dict[str, Mapping[str, object]]:
-    """Return the options of each generator; of several they are given by its name."""
-    if not names:
-        raise RegistryError("there is no generator; give at least one")
-    if len(names) == 1:
-        return {names[0]: options}
-    for name, own in options.items():
-        if name not in names or not isinstance(own, Mapping):
-            raise RegistryError(
-                f"options of several generators are given by name: {{{names[0]!r}: {{...}}}} "
-                f"(--option {names[0]}.KEY=VALUE); got {name!r}{did_you_mean(name, names)}"
-            )
-    return {name: cast("Mapping[str, object]", options.get(name, {})) for name in names}
-
-
-def _draws(releases: object) -> bool:
-    """Return whether what is given as releases is what makes them."""
-    if isinstance(releases, str) and not Path(releases).exists():
-        return releases in GENERATORS or ":" in releases
-    return isinstance(releases, type) or _is_generator(releases)
-
-
-def _is_generator(thing: object) -> bool:
-    return all(callable(getattr(thing, method, None)) for method in ("prepare", "draw"))
-
-
-def _by_name(generator: object, options: Mapping[str, object]) -> object:
-    """Return a generator as draws in other processes find it: by its name, where it has one."""
-    if isinstance(generator, str):
-        if generator in (*DELIVERED, "losses") or generator.startswith(f"{FileFolder.__module__}:"):
-            raise RegistryError(
-                f"{generator!r} reads files that there are, which may have been made from any row: "
-                "give their folder as the releases, and say what they were made from"
-            )
-        return generator
-    if isinstance(generator, type):
-        if generator.__module__ != "__main__" and "<" not in generator.__qualname__:
-            return f"{generator.__module__}:{generator.__qualname__}"
-        return generator(**options)
-    if options:
-        raise RegistryError("options are of a generator by name or class; this one is made already")
-    if not _is_generator(generator):
-        raise RegistryError(
-            "a generator is a name of ours, package:Class, a class, or an object with prepare and "
-            f"draw; got {type(generator).__name__}"
-        )
-    return generator
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Origin:
-    """How an audit that follows would name the table and the releases."""
-
-    title: str
-    table: str
-    separator: str
-    folder: str
-
-    @classmethod
-    def of(cls, real: object, releases: object, made_from: object) -> _Origin:
-        titled = Path(real) if isinstance(real, str | Path) else None
-        # What the releases were made from is what the source of the audit learns from.
-        source = real if made_from is None else made_from
-        path = Path(source) if isinstance(source, str | Path) else None
-        place = Path(releases) if isinstance(releases, str | Path) else None
-        text = path is not None and path.suffix in (".csv", ".tsv", ".txt", ".gz")
-        return cls(
-            title="your table" if titled is None else titled.name,
-            table="table.parquet" if path is None else path.name,
-            separator=separator_of(path) if path is not None and text else ",",
-            folder="releases" if place is None or not place.is_dir() else place.resolve().name,
-        )
-
-
 @dataclass(slots=True, kw_only=True)
 class _Trying:
     """One trial at work: its folder, its rows, and what there is to say of them so far."""
 
     work: Path
     rows: TrialRows
-    instead: _StandIns
+    instead: StandIns
     outcome: str | None
-    settings: _Settings
+    settings: AskedSettings
     columns: DeclaredColumns
     notes: list[str]
     exclude: list[str]
@@ -484,7 +312,7 @@ class _Trying:
         """Where tables lie that the declaration names."""
         return self.work / "data"
 
-    def run(self, origin: _Origin) -> Trial:
+    def run(self, origin: AskedTitles) -> Trial:
         """Declare the defaults, do the audit, and say what was seen."""
         settings, rows = self.settings, self.rows
         guessed = None
@@ -825,45 +653,6 @@ def _as_the_user_calls_it(names: Mapping[str, Sequence[str]]) -> Iterator[None]:
         raise
 
 
-_LACKING = {
-    Standing.UNKNOWN: "nobody said which rows the releases were made from",
-    Standing.NOT_MADE_FROM: "the rows made from are known, and no holdout was given",
-    Standing.HELD_OUT: "a holdout is known, and not which rows the releases were made from",
-}
-
-
-def _with_reference(rows: TrialRows, seed: int) -> TrialRows:
-    """Return rows of which some are what attacks compare with; nothing was made from them."""
-    rng = np.random.default_rng(seed)
-    if rows.standing is Standing.DRAWN_HERE:
-        first = rng.permutation(len(rows.development)) < round(REFERENCE * len(rows.development))
-        return replace(
-            rows,
-            development=rows.development[~first].reset_index(drop=True),
-            reference=rows.development[first].reset_index(drop=True),
-            notes=(*rows.notes, f"{int(first.sum()):,} rows are what attacks compare with"),
-        )
-    if rows.reference is None:
-        raise RegistryError(
-            "attacks ask whether members can be told from others, so both must be known: give "
-            f"made-from and holdout, or a generator. Here {_LACKING[rows.standing]}; with less, "
-            "members would be compared with members, and every leak would pass"
-        )
-    if len(rows.reference) >= FEWEST:
-        return rows
-    # Table, made-from and holdout often leave nothing between them.
-    first = rng.permutation(len(rows.target)) < round(REFERENCE * len(rows.target))
-    note = (
-        f"{int(first.sum()):,} rows of the holdout are what attacks compare with, and do not judge"
-    )
-    return replace(
-        rows,
-        target=rows.target[~first].reset_index(drop=True),
-        reference=rows.target[first].reset_index(drop=True),
-        notes=(*rows.notes, note),
-    )
-
-
 def _clipped(frame: pd.DataFrame, outcome: GuessedOutcome | None) -> tuple[pd.DataFrame, int]:
     """Return a table whose outcome lies in its range, and in how many rows it did not."""
     import pandas as pd
@@ -876,7 +665,7 @@ def _clipped(frame: pd.DataFrame, outcome: GuessedOutcome | None) -> tuple[pd.Da
 
 
 def _later(
-    trial: Trialled, origin: _Origin, records: int, promises: Mapping[str, Sequence[str]]
+    trial: Trialled, origin: AskedTitles, records: int, promises: Mapping[str, Sequence[str]]
 ) -> str:
     """Return the declaration of the same audit on records that nobody has looked at."""
     target = ['file = "fresh.csv"             # records that nobody has looked at']
@@ -921,6 +710,6 @@ def _later(
     return text
 
 
-def _folder(made: TriedGenerator, origin: _Origin) -> str:
+def _folder(made: TriedGenerator, origin: AskedTitles) -> str:
     """Return where the files of an audit that follows are looked for."""
     return origin.folder if made.name == FILES else f"{origin.folder}/{made.name}"
