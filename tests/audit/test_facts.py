@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from proxyguard.audit.audit import Audit
 from proxyguard.audit.rules import resolve_limits
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.registry import Facts, Registry
+from proxyguard.tables.files import read_table_bytes
 
 At = Callable[[str], Audit]
 Value = dict[str, Any]
@@ -33,6 +36,12 @@ form = "query"
 limit = "0.15"
 query = { marginals = [["site"]] }
 
+[[requirement]]
+name = "together"
+form = "query"
+limit = "1"
+query = { correlation = ["x", "y"], range = ["-4", "4"] }
+
 [[mechanism]]
 name = "bootstrap"
 generator = "bootstrap"
@@ -50,9 +59,10 @@ def sites_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("sites")
     rng = np.random.default_rng(3)
     sites, x = rng.choice(list("abc"), 400, p=[0.6, 0.3, 0.1]), rng.normal(size=400).round(4)
-    lines = [f"{site},{value}" for site, value in zip(sites, x.tolist(), strict=True)]
+    y = (2.0 * x + rng.normal(size=400)).round(4)
+    lines = [f"{s},{a},{b}" for s, a, b in zip(sites, x.tolist(), y.tolist(), strict=True)]
     (root / "data").mkdir()
-    (root / "data" / "table.csv").write_text("\n".join(["site,x", *lines]) + "\n")
+    (root / "data" / "table.csv").write_text("\n".join(["site,x,y", *lines]) + "\n")
     audit = sites_in(root)
     audit.init(SITES)
     audit.seal()
@@ -75,8 +85,20 @@ def sites(sites_once: Path, tmp_path: Path) -> Audit:
 
 def fewer_sites(value: Value) -> None:
     """Let the marginal be over one site of three, with all queries that follow from that."""
+    learned_otherwise(value, domains={"site": ["a"]})
+
+
+WIDER = {"x": ["0.0", "10.0"], "y": ["0.0", "20.0"]}
+
+
+def wider_scales(value: Value) -> None:
+    """Standardise by scales on which any correlation is within its limit."""
+    learned_otherwise(value, moments=WIDER)
+
+
+def learned_otherwise(value: Value, **facts_of: Value) -> None:
     resolved = value["members"]["target"]
-    resolved["facts"]["domains"] = {"site": ["a"]}
+    resolved["facts"].update(facts_of)
     registry = Registry.of(value, "registry/0.json")
     declaration, facts = registry.declaration, registry.members["target"].facts
     assert isinstance(facts, Facts)
@@ -102,6 +124,27 @@ def test_a_marginal_over_fewer_values_than_development_has_is_found(
         amended=lambda body: body.update(declaration=digest(second), supersedes=digest(first)),
     )
     words = "registry/0.json, facts of target: the values of ['site'] are not those"
+    assert words in forge.found_by(sites)
+
+
+def test_constants_are_the_moments_of_training_and_no_others(sites: Audit, forge: Any) -> None:
+    registry = json.loads(sites.folder.read("registry/0.json"))
+    training = read_table_bytes(sites.folder.read("development/0.training.parquet"), "training")
+    expected = {
+        name: [float(f"{f(training[name]):.6g}") for f in (statistics.mean, statistics.stdev)]
+        for name in ("x", "y")
+    }
+    recorded = registry["members"]["target"]["facts"]["moments"]
+    assert {name: [float(n) for n in pair] for name, pair in recorded.items()} == expected
+    first = forge.edit_json(sites, "registry/0.json", wider_scales)
+    second = forge.edit_json(sites, "registry/1.json", wider_scales)
+    forge.rewrite(
+        sites,
+        developed=lambda body: body["members"]["target"].update(moments=WIDER),
+        registered=lambda body: body.update(declaration=digest(first)),
+        amended=lambda body: body.update(declaration=digest(second), supersedes=digest(first)),
+    )
+    words = "facts of target: means and deviations are not those of the development part"
     assert words in forge.found_by(sites)
 
 

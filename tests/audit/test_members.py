@@ -548,7 +548,7 @@ def test_the_commented_exposure_of_the_template_can_be_declared() -> None:
 
 def test_other_limits_beside_the_certificate_keep_their_threshold() -> None:
     text = DECLARATION + '[[secondary]]\nname = "strict"\nlimits = { "told apart" = "0.1" }\n'
-    with pytest.raises(RegistryError, match="whose threshold follows from the registered one"):
+    with pytest.raises(RegistryError, match="what is tested there follows from the registered one"):
         read_declaration(text)
 
 

@@ -99,6 +99,15 @@ BOOTSTRAP = MECHANISM.replace(
 KINDS = {
     "share": ('query = { share = { colour = "red" } }', "0.15"),
     "mean": ('query = { mean = "weight", range = ["0", "100"] }', "15"),
+    "ratio": (
+        'query = { ratio = ["weight", "days"], '
+        'ranges = { weight = ["0", "100"], days = ["0", "5"] } }',
+        "10",
+    ),
+    "correlation": (
+        'query = { correlation = ["weight", "dose"], range = ["-4", "4"] }',
+        "0.5",
+    ),
     "marginals": ('query = { marginals = [["colour"]] }', "0.15"),
     "bins": ('query = { marginals = [["weight"]], bins = { weight = ["50"] } }', "0.15"),
     "coded": (
@@ -138,6 +147,8 @@ def make(
             "site": site,
             "colour": np.where(red, "red", "green"),
             "weight": np.where(red, 100.0, 0.0),
+            "days": rng.integers(0, 4, size=2400),
+            "dose": np.where(red, 5.0, 1.0) + rng.normal(size=2400),
         }
     )
     (tmp_path / "data").mkdir()
@@ -203,10 +214,13 @@ def test_a_release_without_the_group_fails_the_requirement_and_stops_nothing(
     derived = json.loads(audit.folder.read("evidence.json"))["groups"]["m"]["derived"]
     assert {p for row in derived["pvalues"] for p in row} == {1.0}
     # Every loss is at its upper bound: the width of the query's range.
-    assert {e for row in derived["estimates"] for e in row} == {100.0 if kind == "mean" else 1.0}
+    worst = {"mean": 100.0, "correlation": 8.0}.get(kind, 1.0)
+    assert {e for row in derived["estimates"] for e in row} == {worst}
 
 
-@pytest.mark.parametrize(("kind", "test"), [("share", None), ("share", "betting"), ("mean", None)])
+@pytest.mark.parametrize(("kind", "test"), [
+    ("share", None), ("share", "betting"), ("mean", None), ("ratio", None), ("correlation", None),
+])  # fmt: skip
 def test_better_statistics_for_a_release_without_an_answer_are_found(
     make: Callable[[str], Audit], forge: Any, kind: str, test: str | None
 ) -> None:

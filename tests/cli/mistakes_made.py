@@ -598,4 +598,69 @@ CALLED = [
            'pg.Audit("other").init("good.toml")\npg.Audit("other").check()'),
 ]  # fmt: skip
 
-MISTAKES = [*DECLARED, *TYPED, *CALLED]
+
+def queried(did: str, query: str, limit: str = "0.3", more: str = "",
+            then: Change = nothing) -> Mistake:  # fmt: skip
+    """Return a mistake in a query in the place of the requirement."""
+    return declared(did, (
+        'loss = "brier"\nform = "absolute"\nlimit = "0.30"',
+        f'form = "query"\nlimit = "{limit}"\nquery = {{ {query} }}\n{more}',
+    ), then=then)  # fmt: skip
+
+
+def alike(root: Path) -> None:
+    """Put a column of one number into the table."""
+    path = root / "patients.csv"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    ends = ["same", *["7"] * (len(lines) - 1)]
+    path.write_text("\n".join(map(",".join, zip(lines, ends, strict=True))) + "\n")
+
+
+RATIO = 'ratio = ["dose", "age"]'
+RANGES = 'ranges = { dose = ["0", "10"], age = ["0", "120"] }'
+QUERIED = [
+    queried("a ratio without ranges", RATIO),
+    queried("a range of a ratio as of a mean", f'{RATIO}, range = ["0", "100"]'),
+    queried("a ratio with the range of one column", f'{RATIO}, ranges = {{ age = ["0", "120"] }}'),
+    queried(
+        "a ratio of a column and itself", 'ratio = ["age", "age"], ranges = { age = ["0", "9"] }'
+    ),
+    queried(
+        "numbers below 0 below the line", f"{RATIO}, {RANGES}".replace('age = ["0"', 'age = ["-1"')
+    ),
+    queried("a ratio of text", f"{RATIO}, {RANGES}".replace("dose", "ill")),
+    queried("a ratio of a column that is not there", f"{RATIO}, {RANGES}".replace("dose", "cost")),
+    queried("a ratio with a slack", f"{RATIO}, {RANGES}", more='slack = "0.1"\n'),
+    queried("a ratio with a limit of 0", f"{RATIO}, {RANGES}", limit="0"),
+    queried(
+        "other limits on a ratio",
+        f"{RATIO}, {RANGES}",
+        more='[[secondary]]\nname = "strict"\nlimits = { risk = "0.1" }\n',
+    ),
+    queried("a correlation without a range", 'correlation = ["dose", "age"]'),
+    queried("a correlation of one column", 'correlation = ["age"], range = ["-4", "4"]'),
+    queried("a correlation of text", 'correlation = ["ill", "age"], range = ["-4", "4"]'),
+    queried(
+        "constants of another column",
+        'correlation = ["dose", "age"], range = ["-4", "4"], standard = { bmi = ["0", "1"] }',
+    ),
+    queried(
+        "a centre without a scale",
+        'correlation = ["dose", "age"], range = ["-4", "4"], standard = { age = ["50"] }',
+    ),
+    queried(
+        "a column that does not vary",
+        'correlation = ["same", "age"], range = ["-4", "4"]',
+        then=alike,
+    ),
+    queried(
+        "a scale of 0",
+        'correlation = ["dose", "age"], range = ["-4", "4"], standard = { age = ["50", "0"] }',
+    ),
+    queried(
+        "a mean and a correlation at once",
+        'mean = "age", correlation = ["dose", "age"], range = ["-4", "4"]',
+    ),
+]
+
+MISTAKES = [*DECLARED, *TYPED, *CALLED, *QUERIED]

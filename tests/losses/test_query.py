@@ -128,7 +128,7 @@ def test_the_cells_of_marginals_run_over_bins_groups_and_the_values_of_developme
         }
     )
     assert asked.tables == (("age", "site"), ("age", "sex"), ("site", "sex"))
-    cells = expand("w", asked, {"sex": ["f", "m"]})
+    cells = expand("w", asked, {"sex": ["f", "m"]}, {})
     assert len(cells) == 2 * 3 + 2 * 2 + 3 * 2
     assert cells[0].name == "w: age = under 25, site = north"
     assert cells[5].cell == (("age", "25 and over"), ("site", OTHERS))
@@ -136,7 +136,7 @@ def test_the_cells_of_marginals_run_over_bins_groups_and_the_values_of_developme
     again = BoundedQuery.of(cells[0].recorded(), query.codings(asked))
     assert again == cells[0]
     with pytest.raises(RegistryError, match=r"\['sex'\], which are no text columns; register bins"):
-        expand("w", asked, {})
+        expand("w", asked, {}, {})
 
 
 @given(st.integers(1, 60), st.integers(0, 2**32 - 1))
@@ -157,7 +157,7 @@ def test_a_workload_is_counted_as_pandas_tabulates_it(n: int, seed: int) -> None
             "groups": {"site": dict(SITES.groups)},
         }
     )
-    cells = expand("w", asked, {"sex": ["f", "m", "x"]})  # a value that nobody has
+    cells = expand("w", asked, {"sex": ["f", "m", "x"]}, {})  # a value that nobody has
     by_pandas = pd.DataFrame(
         {
             "age": pd.cut(data["age"], [-np.inf, 25, 40.5, np.inf], right=False,
@@ -195,7 +195,7 @@ def test_values_that_nobody_asked_for_make_no_table_larger() -> None:
     data = pd.DataFrame({c: pd.Series([f"{c}{i}" for i in range(20_000)]) for c in names})
     asked = Query.model_validate({"marginals": [names]})
     domains = {c: [f"{c}7", f"{c}11"] for c in names}
-    cells = expand("w", asked, domains)
+    cells = expand("w", asked, domains, {})
     found = dict(
         zip((c.name for c in cells), Workload(cells).counts(CodedRecords(data)), strict=True)
     )

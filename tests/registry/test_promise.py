@@ -121,10 +121,19 @@ def test_slack_and_ramp_are_the_cutoff_of_a_score() -> None:
     )
 
 
+MOMENTS = {"age": ("1", "2"), "cost": ("900.0", "400.0")}  # declared constants come first
+
+
 @pytest.mark.parametrize(("query", "said"), [
     ({"mean": "age", "range": ["0", "120"]},
      "The mean of 'age', its values cut to 0 to 120, in a release may differ from that in the "
      "target by less than 0.1."),
+    ({"ratio": ["cost", "days"], "ranges": {"cost": ["0", "9000"], "days": ["0", "30"]}},
+     "The mean of 'cost', its values cut to 0 to 9000, divided by the mean of 'days', its values "
+     "cut to 0 to 30, in a release may differ from that in the target by less than 0.1."),
+    ({"correlation": ["age", "cost"], "range": ["-4", "4"], "standard": {"age": ["50", "12.5"]}},
+     "The mean product of 'age' (less 50, divided by 12.5) and 'cost' (less 900, divided by 400), "
+     "cut to -4 to 4, in a release may differ from that in the target by less than 0.1."),
     ({"share": {"sex": "f", "ill": "yes"}},
      "The share of records with sex = f, ill = yes in a release may differ from that in the target "
      "by less than 10 percentage points."),
@@ -144,7 +153,7 @@ def test_a_query_is_one_sentence_for_both_sides_and_all_its_cells(
     domains = dict.fromkeys(declared.query.columns, ("a", "b"))
     measures = [
         measure
-        for asked in expand("r", declared.query, domains)
+        for asked in expand("r", declared.query, domains, MOMENTS)
         for measure in measure_query(
             declared, BoundedQuery.of(ResolvedQuery.model_validate(asked.recorded()), {}),
             limit="0.1", slack=None,

@@ -23,7 +23,14 @@ from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.files import declared_files
 from proxyguard.adapters.library import Library
-from proxyguard.audit.development import MemberDevelopment, Workplace, develop, reference_policies
+from proxyguard.audit.development import (
+    MemberDevelopment,
+    Workplace,
+    develop,
+    moments_of,
+    reference_policies,
+    standardised,
+)
 from proxyguard.audit.folder import DECLARATION, RELEASES
 from proxyguard.audit.home import Home
 from proxyguard.audit.jobs import (
@@ -67,7 +74,7 @@ from proxyguard.draw.job import Survey
 from proxyguard.draw.protocol import Seed, outcomes
 from proxyguard.errors import ProxyGuardError, TableError, TargetReused
 from proxyguard.losses.measure import Measure, check_bounds, read_loss_file
-from proxyguard.losses.query import CodedRecords
+from proxyguard.losses.query import CodedRecords, expand
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.parts import MechanismPart, RampRule, SlackRule
 from proxyguard.registry.requirement import Form, Requirement
@@ -272,6 +279,7 @@ class _Checker:
             ready = prepare_member(member, data, prints)
             assert ready.division is not None  # no losses are given
             check_queries(member, ready.kinds)
+            _check_standards(member, ready)
             self.ready[member.name] = ready
             if ready.division.unlabelled:
                 self.result.facts.append(
@@ -655,6 +663,14 @@ def _some(names: Sequence[str], most: int = 3) -> str:
     """Return the first names, and how many there are besides."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def _check_standards(member: Member, ready: PreparedMember) -> None:
+    """See that the columns of correlations vary where their deviation is the scale."""
+    moments = moments_of(ready.parts["training"], standardised(member, ready.kinds))
+    for requirement in member.requirement:
+        if requirement.query is not None and requirement.query.correlation is not None:
+            expand(requirement.name, requirement.query, {}, moments)
 
 
 def _as_declared(limit: str) -> ResolvedNumber:

@@ -8,8 +8,9 @@ model is written, to the store.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import fsum, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,6 +49,7 @@ from proxyguard.registry.fields import number
 from proxyguard.registry.parts import (
     Drawn,
 )
+from proxyguard.registry.requirement import NARROWEST, WIDEST
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.storage import OBJECT
@@ -525,10 +527,10 @@ def develop(development: MemberDevelopment, declaration: Declaration) -> Facts:
         What `resolve_limits` and `resolve_roles` need, numbers as text.
     """
     member = development.member
-    domains = _domains(development)
+    domains, moments = _domains(development), _moments(development)
     source = fit_source(development)
     if source is None:
-        return NOTHING_LEARNED.model_copy(update={"domains": domains})
+        return NOTHING_LEARNED.model_copy(update={"domains": domains, "moments": moments})
     measures = loss_measures(member)
     risks = validation_risks(development, measures, source.fitted)
     references = reference_policies(development, measures)
@@ -543,6 +545,7 @@ def develop(development: MemberDevelopment, declaration: Declaration) -> Facts:
             run_pilots(development, declaration, measures, source) if declaration.pilot else {}
         ),
         domains=domains,
+        moments=moments,
     )
 
 
@@ -574,6 +577,11 @@ def check_facts(
         raise SealError(
             f"{where}: the values of {sorted({*facts.domains, *domains})} are not those of the "
             f"development part, which queries are made from"
+        )
+    if facts.moments != _moments(development):
+        raise SealError(
+            f"{where}: means and deviations are not those of the development part, which "
+            "correlations are standardised by"
         )
     recorded = {
         name: (
@@ -616,3 +624,42 @@ def _domains(development: MemberDevelopment) -> dict[str, tuple[str, ...]]:
         name: tuple(sorted({canonical_value(as_text(v)) for v in training[name]}))
         for name in sorted(wanted)
     }
+
+
+def standardised(member: Member, kinds: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns of correlations whose constants are those of training."""
+    columns = {
+        column
+        for requirement in member.requirement
+        if (query := requirement.query) is not None
+        for column in set(query.correlation or ()) - set(query.standard or {})
+        if kinds.get(column) == "number"
+    }
+    return tuple(sorted(columns))
+
+
+def moments_of(training: pd.DataFrame, columns: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return mean and standard deviation of columns, of those that vary; gaps are left out.
+
+    Any constants make a claim of their own, so that six digits are enough, and people can read
+    them.
+    """
+    moments = {}
+    for name in columns:
+        numbers = training[name].to_numpy(dtype=np.float64)
+        numbers = numbers[np.abs(numbers) <= WIDEST]  # gaps are not
+        # Summed exactly: verify computes them again, on another machine.
+        mean = fsum(numbers) / max(numbers.size, 1)
+        deviation = sqrt(fsum((numbers - mean) ** 2) / max(numbers.size - 1, 1))
+        if deviation >= NARROWEST:
+            moments[name] = (_six_digits(mean), _six_digits(deviation))
+    return moments
+
+
+def _moments(development: MemberDevelopment) -> dict[str, tuple[str, str]]:
+    columns = standardised(development.member, development.kinds)
+    return moments_of(development.training(), columns) if columns else {}
+
+
+def _six_digits(number: float) -> str:
+    return repr(float(f"{number:.6g}"))

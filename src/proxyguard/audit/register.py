@@ -318,8 +318,10 @@ def check_queries(member: Member, kinds: Mapping[str, str]) -> None:
         query, name = requirement.query, requirement.name
         if query is None:
             continue
-        if query.mean is not None and kinds.get(query.mean) != "number":
-            raise RegistryError(f"{name}: the mean of {query.mean!r}, which holds no numbers")
+        for column in sorted(query.averaged):
+            if kinds.get(column) != "number":
+                asked = "mean" if query.correlation is None else "correlation"
+                raise RegistryError(f"{name}: the {asked} of {column!r}, which holds no numbers")
         for what, columns, kind in (
             ("bins", query.bins, "number"),
             ("groups", query.groups, "text"),

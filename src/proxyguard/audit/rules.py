@@ -84,7 +84,7 @@ def resolve_limits(
     for declared in member.requirement:
         slack, ramp = slacks[declared.name], ramps.get(declared.name)
         queries = () if declared.query is None else expand(
-            declared.name, declared.query, facts.domains
+            declared.name, declared.query, facts.domains, facts.moments
         )  # fmt: skip
         resolved.append(
             ResolvedRequirement(

@@ -757,13 +757,13 @@ def _silent(
     coded: CodedRecords | None, measures: Sequence[Measure], queries: Sequence[int]
 ) -> list[int]:
     """Return the queries to which a release has no answer; one look for each group and column."""
-    known: dict[tuple[object, str | None], bool] = {}
+    known: dict[tuple[object, tuple[str, ...]], bool] = {}
     silent = []
     for j in queries:
         query, group = measures[j].query, measures[j].group
         assert query is not None  # selected by the caller
         assert coded is not None  # a drawn release that is asked
-        key = (group, query.column)
+        key = (group, query.averaged)
         if key not in known:
             known[key] = measures[j].answer(coded) is None
         if known[key]:

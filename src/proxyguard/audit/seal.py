@@ -522,7 +522,8 @@ def _check_missing(
 ) -> None:
     """Refuse missing or infinite numbers that no model can have learned to live with."""
     target = member.target
-    averaged = {r.query.mean for r in member.requirement if r.query is not None}
+    asked = [r.query.averaged for r in member.requirement if r.query is not None]
+    averaged = frozenset[str]().union(*asked)
     library = () if member.procedure is None else member.procedure.library
     filled = bool(library) and FILL_MISSING.issuperset(library)
     unbounded = bool(library) and TAKE_INFINITE.issuperset(library)

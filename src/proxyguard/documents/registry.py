@@ -73,6 +73,8 @@ class Facts(Document):
     """The pilots by name."""
     domains: dict[str, tuple[str, ...]]
     """The values in training of the text columns that marginals are over."""
+    moments: dict[str, tuple[NumberText, NumberText]] = Field(default_factory=dict)
+    """Mean and standard deviation in training of the columns that correlations are of."""
 
 
 class NoFacts(Document):
@@ -104,6 +106,28 @@ class ResolvedNumber(Document):
     """What went into the rule."""
 
 
+class ResolvedRange(Document):
+    """A column below the line of a ratio."""
+
+    column: str
+    """The column."""
+    low: NumberText
+    """The least value of a record."""
+    high: NumberText
+    """The greatest value of a record."""
+
+
+class ResolvedStandard(Document):
+    """A column of a correlation, with the constants that it is standardised by."""
+
+    column: str
+    """The column."""
+    centre: NumberText
+    """What is subtracted."""
+    scale: NumberText
+    """What it is then divided by."""
+
+
 class ResolvedQuery(Document):
     """One query of a workload."""
 
@@ -114,9 +138,13 @@ class ResolvedQuery(Document):
     high: NumberText
     """The greatest value of a record."""
     column: str | None
-    """The column whose mean is asked for, if it is a mean."""
+    """The column whose mean is asked for, if it is a mean or a ratio."""
     cell: tuple[tuple[str, str], ...]
     """Columns and values, if it is the share of the records that have them."""
+    per: ResolvedRange | None = None
+    """The column whose mean stands below the line, if it is a ratio."""
+    product: tuple[ResolvedStandard, ...] = ()
+    """The two columns that are multiplied, if it is a correlation."""
 
 
 class ResolvedRequirement(Document):

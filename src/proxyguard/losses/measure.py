@@ -48,6 +48,7 @@ from proxyguard.registry.requirement import (
     Unit,
     between,
     check_range,
+    promise,
 )
 from proxyguard.registry.target import Outcome, TableReading
 from proxyguard.tables.columns import as_text
@@ -334,6 +335,8 @@ class Measure:
     """The query, of a requirement about answers."""
     sign: float = 1.0
     """Of a query: target minus release, or the reverse."""
+    apart: float = 0.0
+    """Of a ratio: how far it may be from its answer; a part of what is averaged."""
     exposure: ExposureQuestion | None = None
     """What is asked of an attack, of a requirement about exposure."""
     group: tuple[tuple[str, str], ...] = ()
@@ -373,7 +376,10 @@ class Measure:
         A release that does not answer has every loss at its upper bound, as a failed draw has.
         """
         if answer is None:
-            return np.full(values.shape, self.requirement.high)
+            return np.full(len(values), self.requirement.high)
+        assert self.query is not None  # it has values
+        if self.query.per is not None:
+            return self.query.excess(values, answer, above=self.sign > 0.0, limit=self.apart)
         return self.sign * (values - answer)
 
 
@@ -431,16 +437,21 @@ def measure_query(
 ) -> tuple[Measure, Measure]:
     """Return the two one-sided requirements of one query, with their limit resolved."""
     width = query.high - query.low
-    quantity = _asked(part, query)
+    quantity, said, apart = _asked(part, query), None, 0.0
+    if query.per is not None:
+        # Its limit is in what is averaged, and that must stay below 0.
+        apart = number(limit)
+        width, limit, said = 1.0, "0", promise(quantity, Form.QUERY.value, apart)
     above, below = (
         Measure(
             requirement=requirement_of(
                 part, -width, width, limit=limit, slack=slack, name=f"{query.name} ({side})",
-                form=Form.QUERY, indicator=bool(query.cell), quantity=quantity,
+                form=Form.QUERY, indicator=bool(query.cell), quantity=quantity, promise=said,
             ),
             part=part.name,
             query=query,
             sign=sign,
+            apart=apart,
             group=tuple((part.group or {}).items()),
         )
         for sign, side in ((1.0, "target above release"), (-1.0, "target below release"))
@@ -465,11 +476,19 @@ def _at_threshold(
 
 def _asked(part: RequirementPart, query: BoundedQuery) -> LossWords:
     """Return what a query asks for; all cells of a workload are asked for in one sentence."""
-    if query.column is not None:
-        return LossWords(
-            words=f"mean of {query.column!r}, its values cut to "
-            f"{query.low:.10g} to {query.high:.10g},"
+    if query.product:
+        factors = " and ".join(
+            f"{f.column!r} (less {f.centre:.10g}, divided by {f.scale:.10g})" for f in query.product
         )
+        return LossWords(
+            words=f"mean product of {factors}, cut to {query.low:.10g} to {query.high:.10g},"
+        )
+    if query.column is not None:
+        words = _mean_words(query.column, query.low, query.high)
+        if query.per is not None:
+            per = query.per
+            words += f" divided by the {_mean_words(per.column, per.low, per.high)}"
+        return LossWords(words=words)
     tables = () if part.query is None else part.query.tables
     if not tables:
         return LossWords(
@@ -479,6 +498,10 @@ def _asked(part: RequirementPart, query: BoundedQuery) -> LossWords:
     more = len(tables) - len(named)
     listed = ", ".join(named) + (f" and {more:,} more tables" if more else "")
     return LossWords(words=f"share of records in each cell of {listed}", unit=PERCENT)
+
+
+def _mean_words(column: str, low: float, high: float) -> str:
+    return f"mean of {column!r}, its values cut to {low:.10g} to {high:.10g},"
 
 
 def measure_exposure(

@@ -1,4 +1,4 @@
-"""Bounded queries of a table: a mean, a share, the cells of marginals.
+"""Bounded queries of a table: a mean, a ratio of two, a correlation, the cells of marginals.
 
 A released table answers with its own mean of the query; the requirement is that the
 target's mean lies within the limit of that answer, which is two one-sided requirements. A
@@ -9,6 +9,7 @@ records of the group, the release's over its own.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, product
@@ -18,12 +19,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.documents.registry import ResolvedQuery
+from proxyguard.documents.registry import ResolvedQuery, ResolvedRange, ResolvedStandard
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.exact.rounding import Array
 from proxyguard.registry.fields import OTHERS, Query, number
 from proxyguard.registry.numbers import canonical_value
-from proxyguard.registry.requirement import check_range
+from proxyguard.registry.requirement import HELD, WIDEST, check_range
 from proxyguard.tables.columns import as_texts
 
 if TYPE_CHECKING:
@@ -77,47 +78,129 @@ def codings(query: Query) -> dict[str, Coding]:
 
 
 @dataclass(frozen=True, slots=True)
+class Standard:
+    """A column less its centre, divided by its scale: constants that no target has a part in."""
+
+    column: str
+    centre: float
+    scale: float
+
+    def of(self, numbers: Array) -> Array:
+        """Return numbers of the column on the standard scale."""
+        # Cut where no range reaches: what is infinite times 0 is no number.
+        return np.clip((numbers - self.centre) / self.scale, -WIDEST, WIDEST)
+
+
+@dataclass(frozen=True, slots=True)
+class Denominator:
+    """The column whose mean stands below the line of a ratio, cut to a range from 0 on."""
+
+    column: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class BoundedQuery:
-    """A function of one record with values in ``[low, high]``."""
+    """A function of one record with values in ``[low, high]``.
+
+    Of a ratio of two means it is the numerator alone: see `excess` for what is averaged.
+    """
 
     name: str
     low: float
     high: float
-    column: str | None = None  # of a mean
+    column: str | None = None  # of a mean, or above the line of a ratio
     cell: tuple[tuple[str, str], ...] = ()  # of a share: column and value, or its coding's label
     coding: Mapping[str, Coding] = field(default_factory=dict)  # by column, where it has one
+    per: Denominator | None = None  # of a ratio
+    product: tuple[Standard, ...] = ()  # of a correlation
 
     def __post_init__(self) -> None:
         # Its requirement is about a difference, whose range around 0 hides where the values lie.
         check_range(self.name, self.low, self.high)
+        if self.per is not None:
+            check_range(self.name, self.per.low, self.per.high)
+
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        """The columns of which numbers are averaged; none of a share."""
+        if self.column is None:
+            return tuple(factor.column for factor in self.product)
+        return (self.column,) if self.per is None else (self.column, self.per.column)
 
     def values(self, records: CodedRecords) -> Array:
-        """Return the query's value for every record."""
-        if self.column is not None:
-            numbers = np.asarray(records.column(self.column), dtype=np.float64)
-            if np.isnan(numbers).any():
-                raise TableError(f"{self.name}: column {self.column!r} has missing values")
-            # Part of the query: a release's answer is a mean of values that are cut alike.
-            return np.clip(numbers, self.low, self.high)
-        return records.inside(self.cell, self.coding).astype(np.float64)
+        """Return the query's value for every record; of a ratio, what stands above and below."""
+        if self.cell:
+            return records.inside(self.cell, self.coding).astype(np.float64)
+        numbers = self._numbers(records)
+        for column, held in zip(self.averaged, numbers, strict=True):
+            if np.isnan(held).any():
+                raise TableError(f"{self.name}: column {column!r} has missing values")
+        return self._cut(numbers)
+
+    def _numbers(self, records: CodedRecords) -> list[Array]:
+        return [np.asarray(records.column(c), dtype=np.float64) for c in self.averaged]
+
+    def _cut(self, numbers: Sequence[Array]) -> Array:
+        # Part of the query: a release's answer is a mean of values that are cut alike.
+        if self.per is not None:
+            above, below = numbers
+            return np.stack(
+                [
+                    np.clip(above, self.low, self.high),
+                    np.clip(below, self.per.low, self.per.high),
+                ],
+                axis=1,
+            )
+        if self.product:
+            first, second = (f.of(held) for f, held in zip(self.product, numbers, strict=True))
+            return np.clip(first * second, self.low, self.high)
+        return np.clip(numbers[0], self.low, self.high)
 
     def answer(
         self, release: CodedRecords, inside: NDArray[np.bool_] | None = None
     ) -> float | None:
         """Return the release's own answer: the mean over its records, of those ``inside``.
 
-        None where it has none of them, or a number among them is missing: it does not answer,
-        which fails the requirement. An error here would stop an audit that is opened already.
+        None where it has none of them, a number among them is missing, or the mean below the line
+        of a ratio is 0: it does not answer, which fails the requirement. An error here would stop
+        an audit that is opened already.
         """
         chosen = np.ones(len(release), dtype=bool) if inside is None else inside
         if not chosen.any():
             return None
-        if self.column is None:
+        if self.cell:
             return float(np.mean(self.values(release)[chosen]))
-        numbers = np.asarray(release.column(self.column), dtype=np.float64)[chosen]
-        if np.isnan(numbers).any():
+        numbers = [held[chosen] for held in self._numbers(release)]
+        if any(np.isnan(held).any() for held in numbers):
             return None
-        return float(np.mean(np.clip(numbers, self.low, self.high)))
+        means = np.mean(self._cut(numbers), axis=0)
+        if self.per is None:
+            return float(means)
+        above, below = (float(mean) for mean in means)
+        # A ratio that doubles do not hold is as good as none.
+        return above / below if abs(above) <= WIDEST * below and below > 0.0 else None
+
+    def excess(self, values: Array, answer: float, *, above: bool, limit: float) -> Array:
+        """Return one side of what a ratio is tested by, on a scale from -1 to 1.
+
+        ``a - (c + limit) b`` has a mean below 0 where the ratio is not above its answer ``c`` by
+        the limit, and ``(c - limit) b - a`` where it is not below; both together say that it is
+        defined and within the limit (theory, *Ratios*). Either is divided by the most that it can
+        be for this release, which leaves the sign of its mean alone.
+        """
+        assert self.per is not None  # asked of a ratio
+        sign = 1.0 if above else -1.0
+        slope = sign * answer + limit
+        ends = [
+            sign * a - slope * b
+            for a in (self.low, self.high)
+            for b in (self.per.low, self.per.high)
+        ]
+        # Ranges that doubles hold to `HELD` of their width round no value past this.
+        most = max(map(abs, ends)) * (1.0 + 10.0 * HELD)
+        return np.asarray((sign * values[:, 0] - slope * values[:, 1]) / most)
 
     def recorded(self) -> ResolvedQuery:
         """Return what the registry has of it: all but the codings, which the declaration has."""
@@ -127,13 +210,29 @@ class BoundedQuery:
             high=repr(self.high),
             column=self.column,
             cell=self.cell,
-        )
+            per=None if self.per is None else ResolvedRange(
+                column=self.per.column, low=repr(self.per.low), high=repr(self.per.high)
+            ),
+            product=tuple(
+                ResolvedStandard(column=f.column, centre=repr(f.centre), scale=repr(f.scale))
+                for f in self.product
+            ),
+        )  # fmt: skip
 
     @classmethod
     def of(cls, recorded: ResolvedQuery, coding: Mapping[str, Coding]) -> BoundedQuery:
         """Return a registered query, with the codings of the declared one."""
-        low, high = float(recorded.low), float(recorded.high)
-        return cls(recorded.name, low, high, recorded.column, recorded.cell, coding)
+        per = recorded.per
+        return cls(
+            recorded.name,
+            float(recorded.low),
+            float(recorded.high),
+            recorded.column,
+            recorded.cell,
+            coding,
+            None if per is None else Denominator(per.column, float(per.low), float(per.high)),
+            tuple(Standard(f.column, float(f.centre), float(f.scale)) for f in recorded.product),
+        )
 
 
 class CodedRecords:
@@ -270,15 +369,36 @@ class Workload:
         return counts
 
 
-def expand(name: str, query: Query, domains: Mapping[str, Sequence[str]]) -> list[BoundedQuery]:
+def expand(
+    name: str,
+    query: Query,
+    domains: Mapping[str, Sequence[str]],
+    moments: Mapping[str, tuple[str, str]],
+) -> list[BoundedQuery]:
     """Return the bounded queries that a declared one stands for.
 
     The cells of marginals run over the labels of a column's coding, or else over the values
-    that development has; records of the target with other values are in none of them.
+    that development has; records of the target with other values are in none of them. A column of
+    a correlation without declared constants has the mean and the deviation that training has.
     """
-    if query.mean is not None and query.range is not None:
+    if query.ratio is not None and query.ranges is not None:
+        (low, high), (least, most) = (map(number, query.ranges[c]) for c in query.ratio)
+        above, below = query.ratio
+        return [BoundedQuery(name, low, high, above, per=Denominator(below, least, most))]
+    if query.range is not None:
         low, high = (number(end) for end in query.range)
-        return [BoundedQuery(name, low, high, column=query.mean)]
+        if query.correlation is None:
+            return [BoundedQuery(name, low, high, column=query.mean)]
+        constants = {**moments, **(query.standard or {})}
+        for column in query.correlation:
+            if column not in constants:
+                raise RegistryError(
+                    f"{name}: {column!r} does not vary in the training part, so that its deviation "
+                    "there is no scale; register its centre and scale, such as standard = "
+                    f'{{ {json.dumps(column)} = ["0", "1"] }}'
+                )
+        factors = tuple(Standard(c, *map(number, constants[c])) for c in query.correlation)
+        return [BoundedQuery(name, low, high, product=factors)]
     if query.share is not None:
         cell = tuple(query.share.items())
         return [BoundedQuery(name, 0.0, 1.0, cell=cell)]

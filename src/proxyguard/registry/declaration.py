@@ -548,14 +548,15 @@ class Declaration(DeclarationPart):
         if self.roles is None and any(m.role for m in self.mechanism):
             raise ValueError("a mechanism has a role, and there is no [roles]")
         names = {r.name for r in self.requirement}
-        # Which threshold is looked at follows from the registered limit, and not from another.
+        # Which threshold is looked at, or what of a ratio is averaged, follows from the registered
+        # limit, and not from another.
         bound = (ExposureKind.EVERYWHERE, ExposureKind.TPR)
-        fixed = {r.name for r in self.requirement if r.exposure in bound}
+        fixed = {r.name for r in self.requirement if r.exposure in bound or r.is_ratio}
         for s in self.secondary:
             if fixed & set(s.limits):
                 raise ValueError(
                     f"secondary {s.name!r} has other limits on {sorted(fixed & set(s.limits))}, "
-                    "whose threshold follows from the registered one; register them as "
+                    "and what is tested there follows from the registered one; register them as "
                     "requirements of their own"
                 )
             if not set(s.limits) <= names:

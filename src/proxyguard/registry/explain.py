@@ -247,7 +247,7 @@ def _place(path: KeyPath, declared: object) -> str:
     for word in path:
         inner = at.get(word) if isinstance(at, Mapping) else None
         if isinstance(at, list) and isinstance(word, int):
-            inner = at[word]
+            inner = at[word] if word < len(at) else None  # one too few
             if isinstance(inner, Mapping) and keys:
                 name = inner.get("name")
                 number = f'"{name}"' if isinstance(name, str) else f"number {word + 1}"
@@ -274,6 +274,8 @@ def _words(fault: _Fault, model: type[DescribedModel], declared: object) -> str:
         return fault.message
     if fault.kind == "extra_forbidden":
         return _unknown(fault, key, model, declared)
+    if fault.kind == "missing" and fault.path and isinstance(fault.path[-1], int):
+        return "missing; there is one too few"
     if fault.kind == "missing":
         about = dict(described(fault.owner)).get(key, "") if is_model(fault.owner) else ""
         about = f" ({about[0].lower()}{about[1:].rstrip('.')})" if about else ""

@@ -1,14 +1,15 @@
 """The kinds of value that a declaration is made of, each refusing what it cannot mean.
 
 Texts, numbers written as text, sizes and paths first; then the base of every part of a
-declaration; then the query, what a declaration may ask of a released table: a mean, a share, the
-cells of marginals.
+declaration; then the query, what a declaration may ask of a released table: a mean, a ratio of two,
+a correlation, a share, the cells of marginals.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import json
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -171,6 +172,7 @@ class DeclarationPart(DescribedModel):
         return values
 
 
+QUERIES = ("mean", "ratio", "correlation", "share", "marginals")
 # Marginals of one query.
 MOST_TABLES = 10_000
 # The cell of text values that are in no registered group.
@@ -201,10 +203,15 @@ class Ways(DeclarationPart):
         return self
 
 
+Ends = tuple[DecimalText, DecimalText]
+
+
 class Query(DeclarationPart):
     """A bounded query that a released table must answer as the target does.
 
-    ``mean`` is the mean of a numeric column, clipped to ``range``; ``share`` the share of
+    ``mean`` is the mean of a numeric column, clipped to ``range``; ``ratio`` the mean of one
+    over the mean of another, both clipped to their ``ranges``; ``correlation`` the mean product of
+    two, each less a centre and divided by a scale, clipped to ``range``. ``share`` is the share of
     records with these values; ``marginals`` every cell of these tables, a workload: written
     one by one, or every table over so many ``ways`` of some ``columns``.
 
@@ -213,10 +220,20 @@ class Query(DeclarationPart):
     column are its ``bins``, given by the ends between them. An end belongs to the bin above.
     """
 
+    LATER = ("ratio", "ranges", "correlation", "standard")
+
     mean: Name | None = None
     """A numeric column, whose mean is asked for."""
-    range: tuple[DecimalText, DecimalText] | None = None
-    """The ends that values of that column are clipped to."""
+    range: Ends | None = None
+    """Of a mean or a correlation: the ends that values are clipped to."""
+    ratio: tuple[Name, Name] | None = None
+    """Two numeric columns: the mean of the first over the mean of the second."""
+    ranges: dict[Name, Ends] | None = None
+    """Of a ratio: the ends that each column is clipped to, from 0 on for the second."""
+    correlation: tuple[Name, Name] | None = None
+    """Two numeric columns, whose mean product is asked for once they are standardised."""
+    standard: dict[Name, tuple[DecimalText, DecimalText]] | None = None
+    """Of a correlation: centre and scale of a column; else its mean and deviation in training."""
     share: dict[Name, StrictStr] | None = None
     """Columns and values: the share of the records that have them."""
     marginals: tuple[tuple[Name, ...], ...] | Ways | None = None
@@ -236,18 +253,71 @@ class Query(DeclarationPart):
     @property
     def columns(self) -> frozenset[str]:
         """Every column that the query is asked of."""
+        cells = (*(self.share or ()), *(c for table in self.tables for c in table))
+        return self.averaged | frozenset(cells)
+
+    @property
+    def averaged(self) -> frozenset[str]:
+        """The columns of which numbers are averaged, so that none may be missing."""
         mean = () if self.mean is None else (self.mean,)
-        return frozenset((*mean, *(self.share or ()), *(c for table in self.tables for c in table)))
+        return frozenset((*mean, *(self.ratio or ()), *(self.correlation or ())))
 
     @model_validator(mode="after")
     def _one_kind(self) -> Query:
-        kinds = [k for k in ("mean", "share", "marginals") if getattr(self, k) is not None]
-        if len(kinds) != 1 or (self.mean is None) != (self.range is None):
-            raise ValueError("a query is a mean with its range, a share, or marginals")
+        kinds = [k for k in QUERIES if getattr(self, k) is not None]
+        ranged = self.mean is not None or self.correlation is not None
+        if len(kinds) == 1 and ranged and self.range is None:
+            cut = "numbers are" if self.correlation is None else "products are"
+            raise ValueError(
+                f"a {kinds[0]} has the range that {cut} cut to; write for example range = "
+                + ('["0", "100"]' if self.correlation is None else '["-4", "4"]')
+            )
+        if len(kinds) == 1 and self.ratio is not None and self.ranges is None:
+            ranges = ", ".join(f'{json.dumps(c)} = ["0", "100"]' for c in self.ratio)
+            raise ValueError(
+                f"a ratio has a range of each of its columns; write for example ranges = "
+                f"{{ {ranges} }}"
+            )
+        idle = (self.range is not None and not ranged) or (
+            self.ranges is not None and self.ratio is None
+        )
+        if len(kinds) != 1 or idle:
+            raise ValueError(
+                "a query is one of: a mean with its range, a ratio with ranges of its two columns, "
+                "a correlation with its range, a share, marginals"
+            )
         if self.range is not None:
-            check_range(f"the range of {self.mean!r}", *(number(end) for end in self.range))
+            asked = "a correlation" if self.mean is None else repr(self.mean)
+            check_range(f"the range of {asked}", *(number(end) for end in self.range))
         if self.share is not None and not self.share:
             raise ValueError("a share is of records with some value, and none is named")
+        return self
+
+    @model_validator(mode="after")
+    def _two_columns(self) -> Query:
+        pair = self.ratio or self.correlation
+        if pair is not None and pair[0] == pair[1]:
+            raise ValueError(f"a ratio or correlation is of two columns, got {pair[0]!r} twice")
+        if self.ratio is not None and self.ranges is not None:
+            if set(self.ranges) != set(self.ratio):
+                raise ValueError(
+                    f"a ratio has a range of each of its columns, {_both(self.ratio)}, and got "
+                    f"one of {_both(sorted(self.ranges))}"
+                )
+            for column, ends in self.ranges.items():
+                check_range(f"the range of {column!r}", *(number(end) for end in ends))
+            if Fraction(self.ranges[self.ratio[1]][0]) < 0:
+                raise ValueError(
+                    f"the mean below the line is of numbers from 0 on; the range of "
+                    f"{self.ratio[1]!r} starts at {self.ranges[self.ratio[1]][0]}"
+                )
+        strange = sorted(set(self.standard or ()) - set(self.correlation or ()))
+        if strange or (self.standard is not None and self.correlation is None):
+            raise ValueError(f"standard is of the columns of a correlation, got {strange}")
+        for column, (_, scale) in (self.standard or {}).items():
+            if Fraction(scale) <= 0:
+                raise ValueError(f"the scale of {column!r} is above 0, got {scale}")
+            check_range(f"the scale of {column!r}", 0.0, number(scale))
         return self
 
     @model_validator(mode="after")
@@ -286,6 +356,10 @@ class Query(DeclarationPart):
         for column, grouped in groups.items():
             _check_groups(column, grouped)
         return self
+
+
+def _both(columns: Sequence[str]) -> str:
+    return " and ".join(map(repr, columns)) or "none"
 
 
 def _check_groups(column: str, groups: Mapping[str, Sequence[str]]) -> None:

@@ -42,7 +42,9 @@ from proxyguard.registry.fields import (
     SeedNumber,
     Share,
     Text,
+    number,
 )
+from proxyguard.registry.requirement import check_range
 from proxyguard.registry.test import Bound, ComponentTest, Family, Score
 
 
@@ -306,6 +308,8 @@ class RequirementPart(DeclarationPart):
             )
         if self.form == "query" and not isinstance(self.limit, str):
             raise ValueError("the limit of a query is a number")
+        if self.is_ratio:
+            self._check_ratio()
         custom = self.loss is not None and ":" in self.loss
         if (self.low is None) != (self.high is None) or (custom and self.low is None):
             raise ValueError("a loss by import path, module:function, declares low and high")
@@ -317,6 +321,21 @@ class RequirementPart(DeclarationPart):
                 "give the slack; of a query the ramp is a number"
             )
         return self._group_named()
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether it is about a ratio of two means, whose limit is a part of what is averaged."""
+        return self.query is not None and self.query.ratio is not None
+
+    def _check_ratio(self) -> None:
+        if number(str(self.limit)) <= 0.0:
+            raise ValueError(f"the limit of a ratio is above 0, got {self.limit}")
+        check_range("the limit of a ratio", 0.0, number(str(self.limit)))
+        if self.slack is not None or self.ramp is not None:
+            raise ValueError(
+                "a ratio has no slack and no ramp, because its limit is no cutoff of a mean: leave "
+                "them out, and its releases score by p-value"
+            )
 
     def _group_named(self) -> RequirementPart:
         if self.group is not None and not self.group:

@@ -279,8 +279,8 @@ class Requirement:
     member_error
         ``alpha_1``: the error of a sample of members, which is added to every p-value.
     promise, attack
-        Of an exposure: what it promises in words, with ``{attacks}`` for who attacks, and the
-        attack.
+        What it promises in words, where its limit does not say it: of an exposure, with
+        ``{attacks}`` for who attacks, and the attack; of a ratio.
     quantity
         What the loss is in words, for its `sentence`; left out, its name and bounds.
 
@@ -313,7 +313,7 @@ class Requirement:
     missing: str = "refuse"  # or "worst": at either bound, whichever weakens what is claimed
     thresholds: int = 1  # m, over which a violation is corrected
     member_error: float = 0.0  # alpha_1, of a sample of members
-    promise: str | None = None  # of an exposure, in words, with {attacks} in it
+    promise: str | None = None  # in words, where the limit does not say it
     attack: str | None = None  # of an exposure: by which attack
     quantity: LossWords | None = None  # what its loss is, in words
 

@@ -36,7 +36,7 @@ from proxyguard.documents.certificate import (
 )
 from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.documents.ledger import LedgerBody
-from proxyguard.documents.registry import Registry
+from proxyguard.documents.registry import Registry, ResolvedRequirement
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import ReleaseEvidence
@@ -169,11 +169,16 @@ class Sources:
         # Groups are mechanisms, or of named releases members; one member has all mechanisms.
         members = self.registry.members
         member = members[group] if group in members else next(iter(members.values()))
-        return {
-            resolved.part.name: resolved.limit.rule
-            + ("" if resolved.ramp is None else f"; ramp: {resolved.ramp.rule}")
-            for resolved in member.requirements
-        }
+        return {resolved.part.name: _rule_words(resolved) for resolved in member.requirements}
+
+
+def _rule_words(resolved: ResolvedRequirement) -> str:
+    """Return where a limit came from; that of a ratio is in what is tested, whose limit is 0."""
+    if resolved.part.is_ratio:
+        apart = resolved.limit.value
+        return f"of a - (c + {apart}) b, or (c - {apart}) b - a, as a share of its largest"
+    ramp = "" if resolved.ramp is None else f"; ramp: {resolved.ramp.rule}"
+    return f"{resolved.limit.rule}{ramp}"
 
 
 @singledispatch
