@@ -24,11 +24,12 @@ if find_spec("torch") is None:
     sys.exit(0)
 import torch
 
-from proxyguard.neural.adversaries import CtganSettings
+from proxyguard.adapters.networks import CtganSettings
 from proxyguard.neural.batched import chosen_device, reproducible
 from proxyguard.neural.ctgan import CtganNetworks, bytes_of_draw
 from proxyguard.neural.encoding import Layout, encode
 from proxyguard.neural.noise import Streams
+from proxyguard.neural.releases import TrainingTables
 
 LAYOUT = Layout(7, (2,))
 
@@ -115,7 +116,9 @@ def main() -> None:
             f"{device.type}: encoding {seconds.encoding:.2f} s, training {seconds.training:.2f} s, "
             f"sampling {seconds.sampling:.2f} s, {seconds.total:.2f} s in all"
         )
-        estimate = min(draws, together) * bytes_of_draw(arguments.rows, LAYOUT, settings) / 1e6
+        shapes = [np.broadcast_to(0, (1, *part.shape)) for part in (numbers, codes)]
+        tables = TrainingTables(*shapes, LAYOUT.sizes, arguments.rows, [None])
+        estimate = min(draws, together) * bytes_of_draw(tables, settings) / 1e6
         if not on_gpu:
             alone = Seconds()
             for seed in range(draws):

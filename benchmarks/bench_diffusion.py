@@ -25,12 +25,12 @@ if find_spec("torch") is None:
     sys.exit(0)
 import torch
 
+from proxyguard.adapters.networks import TabDdpmSettings
 from proxyguard.neural.batched import chosen_device, reproducible
 from proxyguard.neural.chain import DiffusedLayout
 from proxyguard.neural.diffusion import (
-    DiffusionSettings,
     TrainingRows,
-    bytes_of_draw,
+    bytes_of_rows,
     classes_as_trained,
     sample,
     train,
@@ -75,7 +75,7 @@ def main() -> None:
         torch.set_num_threads(1)
     sizes = MIXED if arguments.mixed else ()
     layout = DiffusedLayout(13, sizes, 2)
-    settings = DiffusionSettings(steps=arguments.steps or (500 if device.type == "cpu" else 5_000))
+    settings = TabDdpmSettings(steps=arguments.steps or (500 if device.type == "cpu" else 5_000))
     draws, rows = arguments.draws, arguments.rows
     table = heart_like(draws, rows, sizes)
     streams = Streams(range(1, draws + 1), device)
@@ -102,7 +102,7 @@ def main() -> None:
             f"{sampled - start:.2f} s in all; finite {int(network.finite.sum())} of {draws}; "
             f"mean {float(numbers.mean()):+.3f}, sd {float(numbers.std()):.3f}"
         )
-        estimate = draws * bytes_of_draw(layout, settings, rows, rows) / 1e6
+        estimate = draws * bytes_of_rows(layout, settings, rows, rows) / 1e6
         if device.type != "cuda":
             print(f"memory estimated {estimate:.0f} MB")
             return

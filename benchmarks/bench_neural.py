@@ -30,16 +30,18 @@ if find_spec("torch") is None:
     sys.exit(0)
 import torch
 
+from proxyguard.adapters.networks import TvaeSettings
 from proxyguard.neural import tvae
 from proxyguard.neural.batched import chosen_device, in_batches, reproducible
-from proxyguard.neural.encoding import Layout, encode
+from proxyguard.neural.encoding import encode_tables
 from proxyguard.neural.noise import Streams
+from proxyguard.neural.releases import TrainingTables
 
-MODERATE = tvae.TvaeSettings(embedding=64, epochs=80)
+MODERATE = TvaeSettings(embedding=64, epochs=80)
 CONFIGS = {
     "high": replace(MODERATE, epochs=200),
     "moderate": MODERATE,
-    "degraded": tvae.TvaeSettings(
+    "degraded": TvaeSettings(
         embedding=32, compress=(64, 64), decompress=(64, 64), batch_size=300, epochs=50
     ),
 }
@@ -84,10 +86,16 @@ def now(device: torch.device) -> float:
     return time.perf_counter()
 
 
+def tables_of(config: str, draws: int) -> TrainingTables:
+    """Return the same table for every draw."""
+    rows, released = ROWS[config]
+    repeated = (np.repeat(part[None], draws, axis=0) for part in rice_like(rows))
+    return TrainingTables(*repeated, (2,), released, [None] * draws)
+
+
 def draw(seeds: Sequence[int], config: str, device: torch.device) -> Seconds:
     """Make draws together, from the table to the release's arrays."""
-    settings, (rows, released) = CONFIGS[config], ROWS[config]
-    numbers, codes = rice_like(rows)
+    settings, tables = CONFIGS[config], tables_of(config, len(seeds))
 
     def clock() -> float:
         return now(device)
@@ -95,16 +103,11 @@ def draw(seeds: Sequence[int], config: str, device: torch.device) -> Seconds:
     with reproducible():
         start = clock()
         streams = Streams(seeds, device)
-        encoded = encode(
-            torch.from_numpy(np.repeat(numbers[None], len(seeds), axis=0)).to(device),
-            torch.from_numpy(np.repeat(codes[None], len(seeds), axis=0)).to(device),
-            (2,),
-            streams,
-        )
+        encoded = encode_tables(tables, streams)
         fitted = clock()
         network = tvae.train(encoded, streams, settings)
         trained = clock()
-        made = tvae.sample(network, encoded, streams, released)
+        made = tvae.sample(network, encoded, streams, tables.rows)
         _ = [part.cpu().numpy() for part in made]
         return Seconds(fitted - start, trained - fitted, clock() - trained)
 
@@ -157,7 +160,7 @@ def main() -> None:
     spent = now(device) - start
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else "one thread of a CPU"
     settings = CONFIGS[config]
-    estimate = tvae.bytes_of_draw(*ROWS[config], Layout(7, (2,)), settings) / 1e6
+    estimate = tvae.bytes_of_draw(tables_of(config, 1), settings) / 1e6
     print(f"TVAE, {draws} draws of {config} ({settings.epochs} steps), {where}")
     print(f"  together: {spent:8.2f} s, {1e3 * spent / draws:8.2f} ms a draw")
     for name in Seconds.__dataclass_fields__:

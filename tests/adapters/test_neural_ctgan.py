@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra torch: make test-torch")
 
-from adapters.test_neural import messy  # noqa: E402 - after the skip
-from conformance.generator import BatchConformance  # noqa: E402
-from proxyguard.adapters.neural import SAMPLING, TRAINING, Tvae  # noqa: E402
-from proxyguard.adapters.neural_ctgan import Ctgan  # noqa: E402
+from conformance.generator import BatchConformance  # noqa: E402 - after the skip
+from conformance.networks import NetworkConformance, messy  # noqa: E402
+from proxyguard.adapters.networks import CtganSettings  # noqa: E402
+from proxyguard.adapters.neural import TRAINING, Ctgan, Tvae  # noqa: E402
 from proxyguard.draw.catalog import load_generator  # noqa: E402
 from proxyguard.draw.protocol import Seed  # noqa: E402
-from proxyguard.errors import DrawError, RegistryError  # noqa: E402
+from proxyguard.errors import RegistryError  # noqa: E402
 from proxyguard.neural import ctgan, mixtures  # noqa: E402
-from proxyguard.neural.adversaries import CtganSettings  # noqa: E402
 
 SMALL: dict[str, Any] = {
     "epochs": 4,
@@ -31,20 +29,30 @@ SMALL: dict[str, Any] = {
 }
 
 
-def prepared(table: pd.DataFrame | None = None, **options: Any) -> Ctgan:
-    generator = Ctgan(**{**SMALL, **options})
-    generator.prepare(messy() if table is None else table, np.random.default_rng(0))
-    return generator
-
-
-class TestCtgan(BatchConformance):
+class TestCtgan(NetworkConformance, BatchConformance):
     stage = TRAINING
+    name = "ctgan"
+    small = SMALL
 
     def make(self) -> Any:
         return load_generator("ctgan", SMALL)
 
     def source(self) -> pd.DataFrame:
         return messy()
+
+    def spoil(self, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+        plain = ctgan.CtganNetworks.train
+
+        def broken(networks: ctgan.CtganNetworks) -> None:
+            plain(networks)
+            for k, each in enumerate(networks._streams.seeds):
+                if each == seed:
+                    networks.generator.adam.parameters[0][k, 0, 0] = torch.nan
+
+        monkeypatch.setattr(ctgan.CtganNetworks, "train", broken)
+
+
+prepared = TestCtgan().with_options
 
 
 class TestCtganOfSomeRows(BatchConformance):
@@ -57,10 +65,6 @@ class TestCtganOfSomeRows(BatchConformance):
 
     def source(self) -> pd.DataFrame:
         return messy()
-
-
-def test_without_options_a_generator_has_the_published_settings() -> None:
-    assert Ctgan()._ctgan == CtganSettings()
 
 
 def test_the_regularisation_of_mixtures_is_described_as_it_is() -> None:
@@ -76,7 +80,7 @@ def test_the_regularisation_of_mixtures_is_described_as_it_is() -> None:
 
 
 def test_every_setting_is_described_as_it_is_used() -> None:
-    plain, settings = Ctgan().describe(), Ctgan()._ctgan
+    plain, settings = Ctgan().describe(), Ctgan()._settings
     others: dict[str, Any] = {
         "epochs": 7, "batch_size": 30, "embedding": 3, "generator": [5], "critic": [6, 7],
         "pac": 3, "critic_steps": 2, "generator_rate": "0.5", "critic_rate": "0.25",
@@ -88,59 +92,14 @@ def test_every_setting_is_described_as_it_is_used() -> None:
         fitting = {"batch_size": 30} if name == "pac" else {"pac": 1}
         changed = Ctgan(**{**fitting, name: declared})
         assert changed.describe()[name] != plain[name], name
-        assert changed._ctgan != settings
-    assert Ctgan(**others)._ctgan == CtganSettings(
-        embedding=3, generator_widths=(5,), critic_widths=(6, 7), epochs=7, batch_size=30, pac=3,
+        assert changed._settings != settings
+    assert Ctgan(**others)._settings == CtganSettings(
+        embedding=3, generator=(5,), critic=(6, 7), epochs=7, batch_size=30, pac=3,
         critic_steps=2, generator_rate=0.5, critic_rate=0.25, generator_decay=0.125,
-        critic_decay=0.0, first_beta=0.25, second_beta=0.75, temperature=0.5, slope=0.1,
-        dropout=0.25, penalty=5.0, momentum=0.5, law="log frequencies", reject=False,
+        critic_decay=0.0, betas=(0.25, 0.75), temperature=0.5, slope=0.1,
+        dropout=0.25, penalty=5.0, momentum=0.5, conditions_by="log frequencies",
+        condition_by="likelihood",
     )  # fmt: skip
-
-
-def test_a_release_has_the_columns_kinds_and_gaps_of_the_source() -> None:
-    source = messy()
-    release = prepared(rows=400, discrete=["grade"]).draw(Seed(1))
-    assert list(release.columns) == list(source.columns)
-    assert dict(release.dtypes) == dict(source.dtypes)
-    assert len(release) == 400
-    assert release["income"].isna().any()
-    assert release["income"].notna().any()
-    assert set(release["town"]) <= set(source["town"])
-    assert set(release["grade"]) <= {1.0, 2.0, 3.0}
-    assert (release["same"] == 7.5).all()
-    assert release["empty"].isna().all()
-    assert (release["children"] % 1.0 == 0.0).all()
-    for name in ("income", "children"):
-        known = release[name].dropna()
-        assert known.between(source[name].min(), source[name].max()).all()
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_a_table_of_few_rows_is_learned_all_the_same(n: int) -> None:
-    release = prepared(messy(50).iloc[10 : 10 + n], rows=5).draw(Seed(3))
-    assert len(release) == 5
-
-
-@pytest.mark.parametrize(
-    "names", [["income"], ["children"], ["town", "y"], ["same"], ["same", "y"]]
-)
-def test_a_table_of_one_kind_of_columns_is_learned(names: list[str]) -> None:
-    release = prepared(messy()[names]).draw(Seed(3))
-    assert list(release.columns) == names
-    assert len(release) == 50
-
-
-def test_a_category_that_no_training_row_has_is_not_drawn() -> None:
-    source = messy(200)
-    generator = prepared(source, train_rows=20, rows=300)
-    missed = 0
-    for seed in map(Seed, range(4)):
-        release = generator.draw(seed)
-        assert seed.members is not None
-        known = set(source["town"].iloc[seed.members])
-        assert set(release["town"]) <= known
-        missed += "rare" not in known
-    assert missed  # or nothing was tried
 
 
 def test_a_condition_holds_in_every_row_or_is_only_asked_for() -> None:
@@ -165,36 +124,6 @@ def test_a_condition_that_no_training_row_has_fails_that_draw_alone() -> None:
         if isinstance(outcome, pd.DataFrame):
             assert set(outcome["town"]) == {"rare"}
     assert len({type(outcome) for outcome in outcomes}) == 2  # or nothing was tried
-
-
-def test_a_draw_that_does_not_train_to_numbers_fails_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    plain = ctgan.CtganNetworks.train
-
-    def broken(self: ctgan.CtganNetworks) -> None:
-        plain(self)
-        for k, seed in enumerate(self._streams.seeds):
-            if seed == 2:
-                self.generator.adam.parameters[0][k, 0, 0] = torch.nan
-
-    generator = prepared()
-    alone = [generator.draw(Seed(seed)) for seed in (1, 3)]
-    monkeypatch.setattr(ctgan.CtganNetworks, "train", broken)
-    first, failed, last = generator.draw_many([Seed(1), Seed(2), Seed(3)])
-    assert isinstance(failed, DrawError)
-    assert "ctgan: the network did not train to finite numbers" in str(failed)
-    pd.testing.assert_frame_equal(first, alone[0])
-    pd.testing.assert_frame_equal(last, alone[1])
-
-
-def test_a_draw_says_how_it_was_computed_and_what_it_redraws() -> None:
-    seeds = [Seed(seed) for seed in range(3)]
-    prepared(together=2).draw_many(seeds)
-    for seed, together in zip(seeds, "221", strict=True):
-        assert seed.facts["device"] == "cpu"
-        assert seed.facts["together"] == together
-        assert seed.taken == [TRAINING, SAMPLING]
 
 
 @pytest.mark.parametrize(

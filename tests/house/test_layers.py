@@ -20,11 +20,14 @@ CLAIMED = [
     )
 ]  # fmt: skip
 LAWS = ["plan.law", "plan.targets"]
-# Tables are opened by the function that opens every file, `seal.storage`.
+# Tables are opened by the function that opens every file, `seal.storage`. Networks are trained by
+# the options that their generators take.
+OPTIONS = ["adapters.settings", "adapters.networks"]
 ORDER = [
     "errors", "extras", "printable", "progress", "exact", *CLAIMED, *LAWS, "modes", "registry",
     "documents", "plan", "seal.storage", "tables", "models", "seal", "draw", "losses",
-    "exposure", "evidence", "certificate", "report", "neural", "adapters", "audit", "trial", "cli",
+    "exposure", "evidence", "certificate", "report", *OPTIONS, "neural", "adapters",
+    "audit", "trial", "cli",
 ]  # fmt: skip
 
 FILES = [path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT]

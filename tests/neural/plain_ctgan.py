@@ -16,7 +16,7 @@ from sklearn.mixture import BayesianGaussianMixture
 from torch import Tensor, nn
 from torch.nn import functional
 
-from proxyguard.neural.adversaries import CtganSettings
+from proxyguard.adapters.networks import CtganSettings
 
 
 class Residual(nn.Module):
@@ -50,12 +50,12 @@ class PlainCtgan:
         settings = self.settings
         inputs = settings.embedding + sum(self.sizes)
         layers: list[nn.Module] = []
-        for width in settings.generator_widths:
+        for width in settings.generator:
             layers.append(Residual(inputs, width))
             inputs += width
         generator = nn.Sequential(*layers, nn.Linear(inputs, table.shape[1]))
         layers, inputs = [], settings.pac * (table.shape[1] + sum(self.sizes))
-        for width in settings.critic_widths:
+        for width in settings.critic:
             layers += [
                 nn.Linear(inputs, width), nn.LeakyReLU(settings.slope), nn.Dropout(settings.dropout)
             ]  # fmt: skip
@@ -135,7 +135,7 @@ class PlainCtgan:
         self, generator: nn.Module, critic: nn.Module, table: Tensor, rng: np.random.Generator
     ) -> None:
         settings, size, pac = self.settings, self.settings.batch_size, self.settings.pac
-        betas = (settings.first_beta, settings.second_beta)
+        betas = settings.betas
         of_generator = torch.optim.Adam(
             generator.parameters(), settings.generator_rate, betas,
             weight_decay=settings.generator_decay,

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from proxyguard.neural.diffusion import DiffusionSettings
+from proxyguard.adapters.networks import TabDdpmSettings
 
 
 class PlainNetwork(nn.Module):
@@ -45,10 +45,10 @@ class PlainNetwork(nn.Module):
 class PlainTabDdpm:
     """Train on numbers, codes and classes, then sample."""
 
-    def __init__(self, sizes: tuple[int, ...], settings: DiffusionSettings) -> None:
+    def __init__(self, sizes: tuple[int, ...], settings: TabDdpmSettings) -> None:
         self.sizes, self.steps, self.times = sizes, settings.steps, settings.times
-        self.rate, self.keep = settings.rate, settings.average
-        self.embedding, self.widths = settings.embedding, settings.widths
+        self.rate, self.keep = settings.learning_rate, settings.average
+        self.embedding, self.widths = settings.embedding, settings.hidden
         u = np.arange(self.times + 1) / self.times
         level = np.cos((u + 0.008) / 1.008 * np.pi / 2) ** 2
         self.beta = np.minimum(1 - level[1:] / level[:-1], 0.999)

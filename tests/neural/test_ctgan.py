@@ -16,7 +16,8 @@ from torch import Tensor  # noqa: E402 - after the skip
 from torch.nn import functional  # noqa: E402
 
 from neural.plain_ctgan import PlainCtgan  # noqa: E402
-from proxyguard.neural.adversaries import CtganSettings, FlatAdam  # noqa: E402
+from proxyguard.adapters.networks import CtganSettings  # noqa: E402
+from proxyguard.neural.adversaries import FlatAdam  # noqa: E402
 from proxyguard.neural.batched import chosen_device, reproducible  # noqa: E402
 from proxyguard.neural.ctgan import CtganNetworks, RowConditions, bytes_of_draw, draw_tables  # noqa: E402
 from proxyguard.neural.encoding import EncodedTables, encode  # noqa: E402
@@ -24,7 +25,7 @@ from proxyguard.neural.noise import Purpose, Streams  # noqa: E402
 from proxyguard.neural.releases import SampledTable, TrainingTables, WantedCodes  # noqa: E402
 
 SMALL = CtganSettings(
-    embedding=5, generator_widths=(16, 9), critic_widths=(13, 7), epochs=4, batch_size=20, pac=5
+    embedding=5, generator=(16, 9), critic=(13, 7), epochs=4, batch_size=20, pac=5
 )
 
 
@@ -59,8 +60,8 @@ def tensors(network: CtganNetworks) -> list[Tensor]:
         (3, (2, 3, 2), SMALL),
         (2, (), SMALL),
         (0, (4, 3), replace(SMALL, critic_steps=2)),
-        (1, (1,), replace(SMALL, pac=1, generator_widths=(6,), critic_widths=(3,))),
-        (2, (2,), replace(SMALL, generator_widths=(17, 1), critic_widths=(17, 1))),
+        (1, (1,), replace(SMALL, pac=1, generator=(6,), critic=(3,))),
+        (2, (2,), replace(SMALL, generator=(17, 1), critic=(17, 1))),
     ],
     ids=["mixed", "numbers alone", "categories alone", "one layer", "widths of one"],
 )
@@ -89,7 +90,7 @@ def critic_scores(
 ) -> Tensor:
     """Return the scores of one draw's groups by plain operations; no bias at the end."""
     kept = (words >= settings.dropout * 2.0**32).float() / (1.0 - settings.dropout)
-    masks = kept.split(list(settings.critic_widths), dim=1)
+    masks = kept.split(list(settings.critic), dim=1)
     for layer, mask in enumerate(masks):
         weight, bias = parameters[2 * layer : 2 * layer + 2]
         groups = functional.leaky_relu(groups @ weight + bias, settings.slope) * mask
@@ -149,7 +150,7 @@ def test_the_generators_gradient_is_that_of_scores_and_conditions() -> None:
     network.trace_generator()
     (groups, words), (array, _) = seen
     layout, settings = network._layout, SMALL
-    count, hidden = int(network._count), sum(settings.generator_widths)
+    count, hidden = int(network._count), sum(settings.generator)
     uniform = network._streams.uniform(Purpose.GUMBEL, count, (20, layout.width - 2))
     for draw in range(3):
         parameters = network.generator.adam.parameters
@@ -187,7 +188,7 @@ def test_the_generators_gradient_is_that_of_scores_and_conditions() -> None:
 
 def test_a_slope_of_zero_pulls_nowhere() -> None:
     # With one unit of which half are left out, some groups have no way to the score.
-    settings = replace(SMALL, critic_widths=(1,), epochs=30)
+    settings = replace(SMALL, critic=(1,), epochs=30)
     network = CtganNetworks(training(4, 40, 2, (2,)), Streams(range(4)), settings)
     network.train()
     assert all(tensor.isfinite().all() for tensor in tensors(network))
@@ -307,7 +308,7 @@ def test_a_wanted_category_is_in_every_row_or_as_published_likelier() -> None:
     learned = replace(SMALL, epochs=150, batch_size=60, generator_rate=3e-3, critic_rate=3e-3)
     codes = np.arange(400) % 2
     exactly = released(learned, draws=6, rows=400, wanted=WantedCodes(0, codes))
-    kept = replace(learned, reject=False)
+    kept = replace(learned, condition_by="likelihood")
     published = released(kept, draws=6, rows=400, wanted=WantedCodes(0, codes))
     for release in exactly:
         assert np.array_equal(release.codes[:, 0], codes)
@@ -325,7 +326,7 @@ def test_conditions_by_log_frequencies_give_rare_categories_more_rows() -> None:
     learned = replace(SMALL, epochs=80, batch_size=100, generator_rate=2e-3, critic_rate=2e-3)
     shares = {}
     for law in ("frequencies", "log frequencies"):
-        settings = replace(learned, law=law)
+        settings = replace(learned, conditions_by=law)
         tables = TrainingTables(numbers, codes, (2,), 2000, [None] * 4)
         made = draw_tables(tables, range(4), settings, torch.device("cpu"))
         shares[law] = np.mean([release.codes.mean() for release in made])
@@ -354,7 +355,7 @@ def figures(numbers: np.ndarray, codes: np.ndarray) -> dict[str, float]:
 
 
 LEARNED = CtganSettings(
-    embedding=6, generator_widths=(24, 16), critic_widths=(24, 16), epochs=30, batch_size=80,
+    embedding=6, generator=(24, 16), critic=(24, 16), epochs=30, batch_size=80,
     pac=10, generator_rate=4e-3, critic_rate=4e-3,
 )  # fmt: skip
 COMPARED = 100
@@ -419,15 +420,18 @@ def test_a_draw_that_does_not_train_to_numbers_fails_alone() -> None:
 
 
 def test_the_memory_that_a_draw_takes_grows_with_what_is_registered() -> None:
-    layout = training(1, 10, 7, (2,)).layout
-    usual = bytes_of_draw(500, layout, CtganSettings())
+    def tables(rows: int) -> TrainingTables:
+        numbers, codes = np.broadcast_to(0.0, (1, rows, 7)), np.broadcast_to(0, (1, rows, 1))
+        return TrainingTables(numbers, codes, (2,), rows, [None])
+
+    usual = bytes_of_draw(tables(500), CtganSettings())
     assert 10e6 < usual < 100e6
     for more in (
-        {"batch_size": 5000}, {"embedding": 5000}, {"generator_widths": (2048,)},
-        {"critic_widths": (2048,)},
+        {"batch_size": 5000}, {"embedding": 5000}, {"generator": (2048,)},
+        {"critic": (2048,)},
     ):  # fmt: skip
-        assert bytes_of_draw(500, layout, replace(CtganSettings(), **more)) > 1.5 * usual
-    assert bytes_of_draw(10**6, layout, CtganSettings()) > 10 * usual
+        assert bytes_of_draw(tables(500), replace(CtganSettings(), **more)) > 1.5 * usual
+    assert bytes_of_draw(tables(10**6), CtganSettings()) > 10 * usual
 
 
 @pytest.mark.gpu

@@ -11,11 +11,11 @@ from scipy import stats
 torch = pytest.importorskip("torch", reason="needs the extra torch: make test-torch")
 
 from neural.plain_tabddpm import PlainTabDdpm  # noqa: E402 - after the skip
-from proxyguard.errors import DrawError  # noqa: E402
+from proxyguard.adapters.networks import TabDdpmSettings  # noqa: E402
+from proxyguard.errors import DrawError, RegistryError  # noqa: E402
 from proxyguard.neural.batched import chosen_device, reproducible  # noqa: E402
 from proxyguard.neural.chain import DiffusedLayout  # noqa: E402
 from proxyguard.neural.diffusion import (  # noqa: E402
-    DiffusionSettings,
     TrainingRows,
     _silu,
     _Training,
@@ -27,10 +27,10 @@ from proxyguard.neural.diffusion import (  # noqa: E402
 )
 from proxyguard.neural.noise import Streams  # noqa: E402
 from proxyguard.neural.releases import TrainingTables  # noqa: E402
-from proxyguard.neural.tabddpm import TableSettings, draw_tables, nearest  # noqa: E402
+from proxyguard.neural.tabddpm import draw_tables, nearest  # noqa: E402
 
-SMALL = DiffusionSettings(
-    steps=12, batch_size=16, times=9, widths=(48, 16), embedding=16, average=0.9, dropout=0.0
+SMALL = TabDdpmSettings(
+    steps=12, batch_size=16, times=9, hidden=(48, 16), embedding=16, average=0.9, dropout=0.0
 )
 MIXED = DiffusedLayout(3, (4, 2, 4, 1), 3)
 
@@ -52,7 +52,7 @@ def release(
     rows: TrainingRows,
     streams: Streams,
     layout: DiffusedLayout,
-    settings: DiffusionSettings,
+    settings: TabDdpmSettings,
     count: int = 29,
 ) -> tuple[torch.Tensor, ...]:
     network = train(rows, streams, layout, settings)
@@ -82,8 +82,8 @@ def test_training_on_a_cpu_does_not_ask_for_a_gpu(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_width_that_would_move_the_last_bits_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"multiples of 16, got \[24\]"):
-        train(mixed_rows(1), Streams([1]), MIXED, replace(SMALL, widths=(24,)))
+    with pytest.raises(RegistryError, match=r"multiples of 16, got \[24\]"):
+        replace(SMALL, hidden=(24,))
 
 
 def test_padding_changes_neither_the_start_of_weights_nor_what_is_learned() -> None:
@@ -187,8 +187,8 @@ def figures(x: np.ndarray, c: np.ndarray, y: np.ndarray) -> list[float]:
 
 def test_a_trained_model_has_the_law_of_its_table() -> None:
     rows = simple_rows(2, 300)
-    settings = DiffusionSettings(
-        steps=900, times=50, widths=(64, 64), embedding=32, rate=5e-3, average=0.99
+    settings = TabDdpmSettings(
+        steps=900, times=50, hidden=(64, 64), embedding=32, learning_rate=5e-3, average=0.99
     )
     streams = Streams([21, 22])
     network = train(rows, streams, DiffusedLayout(2, (2, 3), 2), settings)
@@ -209,8 +209,8 @@ def test_a_trained_model_has_the_law_of_its_table() -> None:
 
 def test_releases_have_the_law_of_a_plain_implementation() -> None:
     draws, n, count = 40, 80, 200
-    settings = DiffusionSettings(
-        steps=120, times=12, rate=5e-3, average=0.97, embedding=16, widths=(32, 32)
+    settings = TabDdpmSettings(
+        steps=120, times=12, learning_rate=5e-3, average=0.97, embedding=16, hidden=(32, 32)
     )
     rows = simple_rows(draws, n)
     streams = Streams(range(1000, 1000 + draws))
@@ -239,8 +239,7 @@ def test_a_column_is_learned_the_same_whatever_its_unit(power: int) -> None:
 
     def released(numbers: np.ndarray) -> np.ndarray:
         tables = TrainingTables(numbers, np.zeros((1, 40, 0), dtype=np.int64), (), 20, [None])
-        settings = TableSettings(network=SMALL)
-        (made,) = draw_tables(tables, [7], settings, torch.device("cpu"))
+        (made,) = draw_tables(tables, [7], SMALL, torch.device("cpu"))
         assert not isinstance(made, DrawError), made
         return made.numbers
 

@@ -15,12 +15,13 @@ torch = pytest.importorskip("torch", reason="needs the extra torch: make test-to
 from torch.nn import functional  # noqa: E402 - after the skip
 
 from neural.plain_tvae import PlainSettings, draw_plain  # noqa: E402
+from proxyguard.adapters.networks import TvaeSettings  # noqa: E402
 from proxyguard.errors import DrawError  # noqa: E402
 from proxyguard.neural import tvae  # noqa: E402
 from proxyguard.neural.encoding import EncodedTables, Layout, encode  # noqa: E402
 from proxyguard.neural.noise import Purpose, Streams  # noqa: E402
 from proxyguard.neural.releases import TrainingTables  # noqa: E402
-from proxyguard.neural.tvae import TvaeNetworks, TvaeSettings, draw_tables  # noqa: E402
+from proxyguard.neural.tvae import TvaeNetworks, draw_tables  # noqa: E402
 
 SETTINGS = TvaeSettings(
     embedding=6, compress=(16, 12), decompress=(10, 14), batch_size=40, epochs=3

@@ -25,14 +25,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.adapters.fitted import FittedGenerator
-from proxyguard.adapters.settings import decimal, whole
+from proxyguard.adapters.settings import Mechanism, decimal, one_of, option, whole
 from proxyguard.adapters.tabular import CategoryCodes, Tabular
 from proxyguard.errors import RegistryError
 from proxyguard.exact.rounding import Array
@@ -42,8 +43,6 @@ MOST_CELLS = 1_000_000
 bits, and stay exact."""
 NOISE = 3.0
 """Standard deviations by which a parent has to tell more than nothing: many are tried."""
-
-Within = Literal["empirical", "uniform"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,14 +94,62 @@ class NetworkFit:
         return {step.node: step.parents for step in self.chances}
 
 
-class BayesianNetwork(FittedGenerator[NetworkFit]):
+def _edges(given: object, name: str) -> dict[str, tuple[float, ...]]:
+    declared = given or {}
+    if not isinstance(declared, Mapping):
+        raise RegistryError(f"{name} gives numbers by column, got {given!r}")
+    read: dict[str, tuple[float, ...]] = {}
+    for column, ends in sorted(declared.items()):
+        if isinstance(ends, str) or not isinstance(ends, Sequence):
+            raise RegistryError(f"{name} of {column!r} is a list of numbers, got {ends!r}")
+        edge = f"bayesian_network: an edge of {column!r}"
+        numbers = tuple(decimal(end, edge, low=-np.inf) for end in ends)
+        if list(numbers) != sorted(set(numbers)):
+            raise RegistryError(f"{name} of {column!r} are numbers in rising order, got {ends!r}")
+        read[column] = numbers
+    return read
+
+
+def _cells(given: object, name: str) -> int:
+    cells = whole(given, name)
+    if cells > MOST_CELLS:
+        raise RegistryError(f"{name} is at most {MOST_CELLS:,}, got {cells:,}")
+    return cells
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BayesianNetworkSettings(Mechanism):
+    """What is chosen about a Bayesian network."""
+
+    name: ClassVar[str] = "bayesian_network"
+    mechanism: ClassVar[str] = "Bayesian network, greedy by mutual information, without privacy"
+    fixed: ClassVar[Mapping[str, str]] = {
+        "chosen here": "bins end at quantiles of the whole source where edges gives no others, "
+        "and a missing number is a bin of its own; mutual information less its bias under "
+        "independence; columns in the order in which earlier ones tell most of them, and "
+        f"parents one at a time while they tell {NOISE:g} standard deviations of noise more; "
+        "the pseudocount is rows of the column's own shares in the training rows",
+    }
+
+    degree: int = option(2, partial(whole, least=0))
+    """How many earlier columns a column is sampled given, at most."""
+    bins: int = option(10, whole)
+    """Bins of a column of numbers, which end at quantiles of the source."""
+    edges: Mapping[str, tuple[float, ...]] = option({}, _edges)
+    """The ends between their bins for single columns, instead."""
+    within: Literal["empirical", "uniform"] = option("empirical", one_of("empirical", "uniform"))
+    """What becomes of a bin: one of the training numbers in it, or a number anywhere between the
+    least and the largest of the source there ("uniform")."""
+    pseudocount: float = option(1.0, decimal)
+    """Rows of the column's own shares that count beside those with the same parents."""
+    max_cells: int = option(20_000, _cells)
+    """Cells of one table of chances, at most; 1,000,000 is the limit."""
+
+
+class BayesianNetwork(FittedGenerator[BayesianNetworkSettings, NetworkFit]):
     """Columns sampled one after the other, each given up to ``degree`` of those before it.
 
-    ``bins`` is the number of bins of a column of numbers, which end at quantiles of the source;
-    ``edges`` gives single columns the ends between their bins instead. ``within`` says what becomes
-    of a bin: one of the training numbers in it, or a number anywhere between the least and the
-    largest of the source there ("uniform"). Further options are those of `SharedOptions`; the
-    column of a condition is the root.
+    The column of a condition is the root.
 
     Examples
     --------
@@ -115,51 +162,11 @@ class BayesianNetwork(FittedGenerator[NetworkFit]):
     ['b', 'b', 'b']
     """
 
-    name = "bayesian_network"
-    mechanism = "Bayesian network, greedy by mutual information, without privacy"
-
-    def __init__(
-        self,
-        *,
-        degree: int = 2,
-        bins: int = 10,
-        edges: Mapping[str, Sequence[str | float]] | None = None,
-        within: Within = "empirical",
-        pseudocount: str | float = "1",
-        max_cells: int = 20_000,
-        **shared: object,
-    ) -> None:
-        where = self.name
-        super().__init__(**shared)
-        self._degree = whole(degree, f"{where}: degree", least=0)
-        self._bins = whole(bins, f"{where}: bins")
-        self._edges = _declared_edges(edges)
-        if within not in ("empirical", "uniform"):
-            raise RegistryError(f'{where}: within is "empirical" or "uniform", got {within!r}')
-        self._within = within
-        self._pseudocount = decimal(pseudocount, f"{where}: pseudocount")
-        self._max_cells = whole(max_cells, f"{where}: max_cells")
-        if self._max_cells > MOST_CELLS:
-            raise RegistryError(f"{where}: max_cells is at most {MOST_CELLS:,}, got {max_cells:,}")
-        self._nodes: tuple[_Node, ...] = ()
-
-    def _settings(self) -> Mapping[str, object]:
-        return {
-            "degree": self._degree,
-            "bins": self._bins,
-            "edges": {name: [repr(float(x)) for x in ends] for name, ends in self._edges.items()},
-            "within": self._within,
-            "pseudocount": repr(self._pseudocount),
-            "max_cells": self._max_cells,
-            "chosen here": "bins end at quantiles of the whole source where edges gives no others, "
-            "and a missing number is a bin of its own; mutual information less its bias under "
-            "independence; columns in the order in which earlier ones tell most of them, and "
-            f"parents one at a time while they tell {NOISE:g} standard deviations of noise more; "
-            "the pseudocount is rows of the column's own shares in the training rows",
-        }
+    _kind = BayesianNetworkSettings
+    _nodes: tuple[_Node, ...] = ()
 
     def _read(self, table: Tabular) -> None:
-        wrong = sorted(set(self._edges) - set(table.number_names))
+        wrong = sorted(set(self._settings.edges) - set(table.number_names))
         if wrong:
             raise RegistryError(
                 f"bayesian_network: edges names {wrong}, which are no columns of numbers; the "
@@ -181,9 +188,13 @@ class BayesianNetwork(FittedGenerator[NetworkFit]):
 
     def _binned(self, name: str, known: Array, number: int, code: int | None) -> _Node:
         """Return a column of numbers in bins, none of which is empty in the source."""
-        edges = self._edges.get(name)
-        if edges is None:
-            edges = np.quantile(known, np.arange(1, self._bins) / self._bins, method="higher")
+        declared = self._settings.edges.get(name)
+        if declared is not None:
+            edges = np.array(declared, dtype=np.float64)
+        else:
+            edges = np.quantile(
+                known, np.arange(1, self._settings.bins) / self._settings.bins, method="higher"
+            )
         # A bin without a number of the source could give none: ends that leave one are left out.
         bins = np.searchsorted(np.unique(edges), known, side="right")
         order = np.sort(known)
@@ -201,7 +212,7 @@ class BayesianNetwork(FittedGenerator[NetworkFit]):
             chances.append(self._chances(counting, k, parents))
         inside = {}
         for k, node in enumerate(self._nodes):
-            if node.number is not None and self._within == "empirical":
+            if node.number is not None and self._settings.within == "empirical":
                 order = np.argsort(values[k], kind="stable")
                 starts = np.searchsorted(values[k][order], np.arange(node.low.size + 1))
                 inside[k] = trained.numbers[order, node.number], starts
@@ -232,11 +243,12 @@ class BayesianNetwork(FittedGenerator[NetworkFit]):
     def _parents(self, counting: _Counting, node: int, earlier: Sequence[int]) -> tuple[int, ...]:
         """Return up to ``degree`` of the earlier variables, given which this one is sampled."""
         parents: tuple[int, ...] = ()
-        while len(parents) < self._degree:
+        while len(parents) < self._settings.degree:
             gains = [
                 (counting.gain(node, parents, k), -k)
                 for k in earlier
-                if k not in parents and counting.cells(node, (*parents, k)) <= self._max_cells
+                if k not in parents
+                and counting.cells(node, (*parents, k)) <= self._settings.max_cells
             ]
             if not gains or max(gains)[0] <= 0.0:
                 break
@@ -246,9 +258,9 @@ class BayesianNetwork(FittedGenerator[NetworkFit]):
     def _chances(self, counting: _Counting, node: int, parents: tuple[int, ...]) -> _Chances:
         counts = counting.table(node, parents)
         shares = counts.sum(axis=0) / counts.sum()
-        total = counts.sum(axis=1, keepdims=True) + self._pseudocount
+        total = counts.sum(axis=1, keepdims=True) + self._settings.pseudocount
         # Without a pseudocount a configuration that never occurs has no chances of its own.
-        weights = np.where(total > 0.0, counts + self._pseudocount * shares, shares)
+        weights = np.where(total > 0.0, counts + self._settings.pseudocount * shares, shares)
         sums = np.cumsum(weights, axis=1)
         sums /= sums[:, -1:]  # the last is 1 exactly, as is every one after the last chance
         sums += np.arange(len(sums))[:, np.newaxis]
@@ -291,7 +303,7 @@ class BayesianNetwork(FittedGenerator[NetworkFit]):
     def _placed(self, model: NetworkFit, k: int, bins: NDArray[np.int64], uniform: Array) -> Array:
         """Return a number in each bin."""
         node = self._nodes[k]
-        if self._within == "uniform":
+        if self._settings.within == "uniform":
             return np.asarray(node.low[bins] + uniform * (node.high[bins] - node.low[bins]))
         numbers, starts = model.inside[k]
         counts = np.diff(starts)[bins]
@@ -358,24 +370,3 @@ class _Counting:
         freedom -= self._freedom(node, parents) if parents else 0
         noise = NOISE * np.sqrt(2.0 * max(freedom, 0)) / (2 * self._values[0].size)
         return self.information(node, (*parents, further)) - told - float(noise)
-
-
-def _declared_edges(edges: Mapping[str, Sequence[str | float]] | None) -> dict[str, Array]:
-    """Return the ends between bins by column, in rising order."""
-    if not isinstance(edges or {}, Mapping):
-        raise RegistryError(f"bayesian_network: edges gives numbers by column, got {edges!r}")
-    read: dict[str, Array] = {}
-    for name, ends in sorted((edges or {}).items()):
-        if isinstance(ends, str) or not isinstance(ends, Sequence):
-            raise RegistryError(
-                f"bayesian_network: edges of {name!r} is a list of numbers, got {ends!r}"
-            )
-        numbers = [
-            decimal(end, f"bayesian_network: an edge of {name!r}", low=-np.inf) for end in ends
-        ]
-        if numbers != sorted(set(numbers)):
-            raise RegistryError(
-                f"bayesian_network: edges of {name!r} are numbers in rising order, got {ends!r}"
-            )
-        read[name] = np.array(numbers, dtype=np.float64)
-    return read

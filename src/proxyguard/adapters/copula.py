@@ -22,14 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.adapters.fitted import FittedGenerator
+from proxyguard.adapters.settings import Mechanism, one_of, option
 from proxyguard.adapters.tabular import CategoryCodes, Slot, Tabular
-from proxyguard.errors import RegistryError
 from proxyguard.exact.rounding import Array
 from proxyguard.exact.special import special
 
@@ -45,9 +45,6 @@ PASSES = 4
 """Over the columns of categories: the order in one changes the scores that order another."""
 HALVINGS = 30
 """Of the interval of correlations, which is then shorter than 2e-9."""
-
-Margins = Literal["interpolated", "empirical"]
-Ordering = Literal["dependence", "labels"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,15 +87,37 @@ class CopulaFit:
         return order.astype(np.int64), np.asarray(factor, dtype=np.float64)
 
 
-class Copula(FittedGenerator[CopulaFit]):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopulaSettings(Mechanism):
+    """What is chosen about a copula."""
+
+    name: ClassVar[str] = "copula"
+    mechanism: ClassVar[str] = (
+        "Gaussian copula of mixed columns, correlations of latent normal variables"
+    )
+    fixed: ClassVar[Mapping[str, str]] = {
+        "chosen here": "correlations from mean products of interval means, by Hermite series "
+        f"of {TERMS} terms (one term where a column has more than {FEW} different values); "
+        f"categories are ordered in {PASSES} passes; "
+        "rows with a missing number are left out of the pairs of its column; eigenvalues of "
+        f"the matrix are at least {FLOOR:g} before its diagonal is scaled to 1",
+    }
+
+    margins: Literal["interpolated", "empirical"] = option(
+        "interpolated", one_of("interpolated", "empirical")
+    )
+    """How a number follows from its latent variable: "interpolated" between training numbers that
+    are neighbours, or always one of them ("empirical")."""
+    ordering: Literal["dependence", "labels"] = option("dependence", one_of("dependence", "labels"))
+    """In which order categories lie on the line: as they depend on the other columns ("dependence":
+    by the first singular vector of the categories' mean scores there), or as their "labels" are
+    sorted. Truth values and two categories have but one order."""
+
+
+class Copula(FittedGenerator[CopulaSettings, CopulaFit]):
     """A Gaussian copula with the margins of its training rows.
 
-    ``margins`` says how a number follows from its latent variable: interpolated between training
-    numbers that are neighbours, or always one of them ("empirical"). ``ordering`` says in which
-    order categories lie on the line: as they depend on the other columns ("dependence": by the
-    first singular vector of the categories' mean scores there), or as their labels are sorted.
-    Truth values and two categories have but one order. Further options are those of
-    `SharedOptions`; a condition is exact, by the conditional normal law.
+    A condition is exact, by the conditional normal law.
 
     Examples
     --------
@@ -111,36 +130,8 @@ class Copula(FittedGenerator[CopulaFit]):
     ['b', 'b', 'b']
     """
 
-    name = "copula"
-    mechanism = "Gaussian copula of mixed columns, correlations of latent normal variables"
-
-    def __init__(
-        self,
-        *,
-        margins: Margins = "interpolated",
-        ordering: Ordering = "dependence",
-        **shared: object,
-    ) -> None:
-        super().__init__(**shared)
-        if margins not in ("interpolated", "empirical"):
-            raise RegistryError(
-                f'copula: margins is "interpolated" or "empirical", got {margins!r}'
-            )
-        if ordering not in ("dependence", "labels"):
-            raise RegistryError(f'copula: ordering is "dependence" or "labels", got {ordering!r}')
-        self._margins, self._ordering = margins, ordering
-        self._columns: tuple[_SourceColumn, ...] = ()
-
-    def _settings(self) -> Mapping[str, object]:
-        return {
-            "margins": self._margins,
-            "ordering": self._ordering,
-            "chosen here": "correlations from mean products of interval means, by Hermite series "
-            f"of {TERMS} terms (one term where a column has more than {FEW} different values); "
-            f"categories are ordered in {PASSES} passes; "
-            "rows with a missing number are left out of the pairs of its column; eigenvalues of "
-            f"the matrix are at least {FLOOR:g} before its diagonal is scaled to 1",
-        }
+    _kind = CopulaSettings
+    _columns: tuple[_SourceColumn, ...] = ()
 
     def _read(self, table: Tabular) -> None:
         """Put every column's values in rising order, once: no fit has to sort."""
@@ -178,7 +169,7 @@ class Copula(FittedGenerator[CopulaFit]):
         scores = np.empty((d, n))
         for j, margin in enumerate(margins):
             scores[j] = _scores(margin)[places[j]] * known[j]
-        for _ in range(PASSES if self._ordering == "dependence" else 0):
+        for _ in range(PASSES if self._settings.ordering == "dependence" else 0):
             self._order(margins, scores, places)
         return CopulaFit(tuple(margins), _correlations(margins, scores, known))
 
@@ -243,7 +234,7 @@ class Copula(FittedGenerator[CopulaFit]):
     def _quantiles(self, values: Array, chances: Array) -> Array:
         """Return training numbers by their ranks, or what lies between two of them."""
         m = values.size
-        if self._margins == "empirical":
+        if self._settings.margins == "empirical":
             return np.asarray(values[np.minimum((chances * m).astype(np.int64), m - 1)])
         if m == 1:
             return np.full(chances.size, values[0])

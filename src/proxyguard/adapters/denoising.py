@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.adapters.settings import decimal, positive_decimal, whole
+from proxyguard.adapters.settings import decimal, one_of, positive_decimal, whole
 from proxyguard.draw.protocol import Seed, outcomes
 from proxyguard.errors import RegistryError
 from proxyguard.exact.rounding import Array
@@ -106,11 +106,7 @@ class DenoisingAutoencoder:
         self._sample_noise = decimal(sample_noise, "denoising: sample_noise")
         self._fidelity = decimal(label_fidelity, "denoising: label_fidelity", high=1.0)
         self._ridge = positive_decimal(ridge, "denoising: ridge")
-        if rounding not in ("integer columns", "published", "none"):
-            raise RegistryError(
-                f'denoising: rounding is "integer columns", "published" or "none", got {rounding!r}'
-            )
-        self._rounding = rounding
+        self._rounding = one_of(*get_args(Rounding))(rounding, "denoising: rounding")
         self._columns: list[str] = []
         self._labels: Labels | None = None
 

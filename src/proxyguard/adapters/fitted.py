@@ -7,19 +7,18 @@ then about releases of this fit, and says nothing about another source or anothe
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
 from proxyguard.adapters.tabular import (
     CategoryCodes,
-    SharedOptions,
+    CodedGenerator,
+    OptionsOfKind,
     Tabular,
-    refuse_unknown,
     sampling_stream,
-    shared_options,
 )
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError
@@ -35,30 +34,17 @@ ONCE = "the sampled rows alone, conditional on the one fit to the source"
 ANEW = "the training rows or labels of the draw, the fit to them, and the sampled rows"
 
 
-class FittedGenerator(ABC, Generic[FittedModel]):
+class FittedGenerator(CodedGenerator[OptionsOfKind], Generic[OptionsOfKind, FittedModel]):
     """A generator that fits a model to numbers and codes, and samples rows of it."""
 
-    name: ClassVar[str]
-    mechanism: ClassVar[str]
+    _once: FittedModel | None = None
 
-    def __init__(self, **shared: object) -> None:
-        refuse_unknown(self.name, shared, type(self))
-        self._shared: SharedOptions = shared_options(self.name, **shared)  # type: ignore[arg-type] # checked there
-        self._table: Tabular | None = None
-        self._once: FittedModel | None = None
-
-    def describe(self) -> Mapping[str, object]:
+    def describe(self) -> dict[str, object]:
         """Return the settings, and what a draw redraws."""
         return {
-            "mechanism": self.mechanism,
-            **self._settings(),
-            **self._shared.describe(),
+            **super().describe(),
             "redrawn": ANEW if self._shared.redraws_training else ONCE,
         }
-
-    def check_source(self, source: pd.DataFrame) -> None:
-        """Refuse a source that draws could not start from; nothing is fitted."""
-        self._shared.read(source)
 
     def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
         """Read the source, and fit once where no draw has training rows of its own."""
@@ -68,8 +54,7 @@ class FittedGenerator(ABC, Generic[FittedModel]):
 
     def draw(self, seed: Seed) -> pd.DataFrame:
         """Return one release."""
-        table = self._table
-        assert table is not None  # prepare comes first
+        table = self._prepared
         trained = self._shared.training(table, seed)
         wanted = self._shared.wanted(table, trained)
         model = self._fit(trained) if self._once is None else self._once
@@ -90,10 +75,6 @@ class FittedGenerator(ABC, Generic[FittedModel]):
             except DrawError as error:
                 releases.append(error)
         return releases
-
-    @abstractmethod
-    def _settings(self) -> Mapping[str, object]:
-        """Return the settings of this model."""
 
     @abstractmethod
     def _read(self, table: Tabular) -> None:

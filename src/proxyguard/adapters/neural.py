@@ -1,27 +1,27 @@
-"""Generators that train networks, all draws of a batch together: TVAE.
+"""Generators that train networks, all draws of a batch together: TVAE, CTGAN, TabDDPM.
 
-What they have in common is here once: the shared options, the device, how many draws are trained
-at once, and that a draw which fails does so alone. The arithmetic is in `proxyguard.neural`, which
-needs torch; to describe itself a generator does not.
+What they have in common is here once: the device, how many draws are trained at once, and that a
+draw which fails does so alone. Their options are in `adapters.networks`. The arithmetic is in
+`proxyguard.neural`, which needs torch; to describe itself a generator does not.
 """
 
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from glob import glob
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from proxyguard.adapters.settings import decimal, positive_decimal, whole
-from proxyguard.adapters.tabular import (
-    SharedOptions,
-    Tabular,
-    refuse_unknown,
-    shared_options,
+from proxyguard.adapters.networks import (
+    CtganSettings,
+    NetworkSettings,
+    TabDdpmSettings,
+    TvaeSettings,
 )
+from proxyguard.adapters.tabular import CodedGenerator, Tabular
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError
 
@@ -29,101 +29,55 @@ if TYPE_CHECKING:
     import pandas as pd
     import torch
 
-    from proxyguard.neural.batched import Device
     from proxyguard.neural.releases import SampledTable, TrainingTables, WantedCodes
-    from proxyguard.neural.tvae import TvaeSettings
-
 
 TRAINING = "start, order of rows and noise of the training"
 SAMPLING = "rows of the release"
-MIXTURES = (
-    "Bayesian Gaussian mixtures of at most 10 components, Dirichlet process prior 0.001, started "
-    "by k-means, at most 100 steps; components with a weight above 0.005 are used; variances are "
-    "raised by 0.000001, as by scikit-learn, or by 0.01 of the column's variance if that is less: "
-    "a column with a standard deviation below 0.01 is regularised less than by scikit-learn"
-)
-"""How TVAE and CTGAN see numbers, as they describe it."""
-TOGETHER = 50
-MEMORY = 4_000
-"""Megabytes that a batch takes at most, as estimated; what a device does not hold is halved."""
 
 
 # The files by which Linux knows a GPU: of NVIDIA, of AMD, and where Windows lies beneath.
 _GPU_FILES = ("/dev/nvidia[0-9]*", "/dev/kfd", "/dev/dxg")
 
+OfNetworks = TypeVar("OfNetworks", bound=NetworkSettings)
+Read = TypeVar("Read", bound=NetworkSettings, contravariant=True)
 
-class NeuralGenerator(ABC):
-    """Networks that every draw trains anew, those of several draws as one product.
 
-    Parameters
-    ----------
-    device
-        "cpu", "cuda", or "auto": a GPU where there is one.
-    together
-        Draws that are trained at once, at most.
-    memory
-        Megabytes that a batch may take, by which fewer are.
-    shared
-        The options of `shared_options`.
-    """
+class Networks(Protocol[Read]):
+    """A module of `proxyguard.neural` that learns tables."""
 
-    name: ClassVar[str]
+    def draw_tables(
+        self, tables: TrainingTables, seeds: Sequence[int], settings: Read, device: torch.device
+    ) -> Sequence[SampledTable | DrawError]:
+        """Train on the table of every draw, and return their releases."""
+
+    def bytes_of_draw(self, tables: TrainingTables, settings: Read) -> int:
+        """Return about how much memory a draw of such tables takes."""
+
+
+class NeuralGenerator(CodedGenerator[OfNetworks]):
+    """Networks that every draw trains anew, those of several draws as one product."""
+
     on_cpu: ClassVar[int] = 8
     """Draws at once on a CPU: more would leave its cache."""
 
-    def __init__(
-        self,
-        *,
-        device: str = "auto",
-        together: int = TOGETHER,
-        memory: int = MEMORY,
-        **shared: object,
-    ) -> None:
-        refuse_unknown(self.name, shared, type(self))
-        if device not in ("auto", "cpu", "cuda"):
-            raise RegistryError(f'{self.name}: device is "auto", "cpu" or "cuda", got {device!r}')
-        self._device: Device = device  # type: ignore[assignment] # one of the three, as seen above
-        self.batch = whole(together, f"{self.name}: together")
-        self._memory = whole(memory, f"{self.name}: memory")
-        self._shared: SharedOptions = shared_options(self.name, **shared)  # type: ignore[arg-type] # checked there
-        self._table: Tabular | None = None
-
+    @property
     @abstractmethod
-    def _settings(self) -> Mapping[str, object]:
-        """Return the settings of this kind of generator."""
+    def _networks(self) -> Networks[OfNetworks]:
+        """What trains and samples, with torch: loaded by the first draw."""
 
-    @abstractmethod
-    def _draw_tables(
-        self, tables: TrainingTables, seeds: Sequence[int], device: torch.device
-    ) -> Sequence[SampledTable | DrawError]:
-        """Train and sample, with torch."""
-
-    @abstractmethod
-    def _bytes(self, table: Tabular, n: int, rows: int) -> int:
-        """Return about how much memory a draw takes, of so many rows trained on and given."""
-
-    def describe(self) -> Mapping[str, object]:
-        """Return the settings."""
-        return {
-            **self._settings(),
-            **self._shared.describe(),
-            "device": self._device,
-            "together": self.batch,
-            "memory": self._memory,
-        }
-
-    def check_source(self, source: pd.DataFrame) -> None:
-        """Refuse a source that draws could not start from; nothing is trained."""
-        self._shared.read(source)
+    @property
+    def batch(self) -> int:
+        """Draws that are trained at once, at most."""
+        return self._settings.together
 
     def check_machine(self) -> None:
         """Refuse this machine where draws ask for a device that it has not."""
         # By the files of devices: to ask torch would start CUDA here, in a process that may fork.
         known = sys.platform in ("linux", "darwin")
-        if self._device == "cuda" and known and not any(map(glob, _GPU_FILES)):
+        if self._settings.device == "cuda" and known and not any(map(glob, _GPU_FILES)):
             raise RegistryError(
-                f'{self.name}: device is "cuda", and there is no GPU here; draw where there is '
-                'one, or register device = "auto" or "cpu"'
+                f'{self._settings.name}: device is "cuda", and there is no GPU here; draw where '
+                'there is one, or register device = "auto" or "cpu"'
             )
 
     def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
@@ -143,6 +97,7 @@ class NeuralGenerator(ABC):
     def draw_many(self, seeds: Sequence[Seed]) -> list[pd.DataFrame | DrawError]:
         """Return one release a seed, trained together; the error of a draw that failed."""
         from proxyguard.neural.batched import arithmetic, chosen_device, in_batches, reproducible
+        from proxyguard.neural.releases import TrainingTables
 
         table = self._prepared
         trained: dict[int, Tabular] = {}
@@ -156,36 +111,42 @@ class NeuralGenerator(ABC):
                 results[k] = error
             seed.take(TRAINING)
             seed.take(SAMPLING)
-        device = chosen_device(self._device)
+        device = chosen_device(self._settings.device)
         rows = self._shared.release_rows(table)
 
+        def tables_of(draws: Sequence[int]) -> TrainingTables:
+            return TrainingTables(
+                numbers=np.stack([trained[k].numbers for k in draws]),
+                codes=np.stack([trained[k].codes for k in draws]),
+                sizes=table.sizes,
+                rows=rows,
+                wanted=[wanted[k] for k in draws],
+                told=self._told(table),
+            )
+
         def run(draws: Sequence[int]) -> Sequence[SampledTable | DrawError]:
-            return self._draw_tables(
-                _stacked([trained[k] for k in draws], [wanted[k] for k in draws], rows),
-                [int(seeds[k]) for k in draws],
-                device,
+            return self._networks.draw_tables(
+                tables_of(draws), [int(seeds[k]) for k in draws], self._settings, device
             )
 
         going = [k for k in trained if k not in results]
+        # All draws have as many training rows, and so take as much memory as the first.
+        size = self._networks.bytes_of_draw(tables_of(going[:1]), self._settings) if going else 1
         with reproducible():
-            made = in_batches(run, going, self._at_once(table, trained, rows, device))
+            made = in_batches(run, going, self._at_once(size, device))
         facts = arithmetic(device)
         for k, (release, together) in zip(going, made, strict=True):
             seeds[k].computed(**facts, together=together)
             results[k] = self._release(release)
         return [results[k] for k in range(len(seeds))]
 
-    @property
-    def _prepared(self) -> Tabular:
-        assert self._table is not None  # prepare comes first
-        return self._table
+    def _told(self, table: Tabular) -> int | None:
+        """Return the column of codes that networks are told and do not make, if any."""
+        return None
 
-    def _at_once(
-        self, table: Tabular, trained: Mapping[int, Tabular], rows: int, device: torch.device
-    ) -> int:
-        """Return how many draws are computed at once."""
-        n = max((len(training) for training in trained.values()), default=1)
-        fitting = self._memory * 10**6 // self._bytes(table, n, rows)
+    def _at_once(self, size: int, device: torch.device) -> int:
+        """Return how many draws are computed at once, each of which takes so many bytes."""
+        fitting = self._settings.memory * 10**6 // size
         most = self.batch if device.type != "cpu" else min(self.batch, self.on_cpu)
         return max(1, min(most, fitting))
 
@@ -198,122 +159,86 @@ class NeuralGenerator(ABC):
     def _release(self, release: SampledTable | DrawError) -> pd.DataFrame | DrawError:
         try:
             if isinstance(release, DrawError):
-                raise DrawError(f"{self.name}: {release}")
+                raise DrawError(f"{self._settings.name}: {release}")
             return self._prepared.table(release.numbers, release.codes)
         except DrawError as error:
             return error
 
 
-def _stacked(
-    trained: Sequence[Tabular], wanted: Sequence[WantedCodes | None], rows: int
-) -> TrainingTables:
-    from proxyguard.neural.releases import TrainingTables
-
-    return TrainingTables(
-        numbers=np.stack([table.numbers for table in trained]),
-        codes=np.stack([table.codes for table in trained]),
-        sizes=trained[0].sizes,
-        rows=rows,
-        wanted=wanted,
-    )
-
-
-class Tvae(NeuralGenerator):
+class Tvae(NeuralGenerator[TvaeSettings]):
     """Rows of a variational autoencoder of mixed tables that every draw trains anew.
 
     TVAE of Xu, Skoularidou, Cuesta-Infante and Veeramachaneni (2019).
-
-    Parameters
-    ----------
-    epochs, batch_size
-        Passes over the training rows, and rows of a step.
-    embedding
-        Dimension of the latent normal law.
-    compress, decompress
-        Widths of the hidden layers of encoder and decoder.
-    learning_rate, weight_decay
-        Of Adam; the decay is part of the gradient.
-    loss_factor
-        Weight of the rows' loss beside the divergence.
-    shared
-        The options of `NeuralGenerator`.
     """
 
-    name = "tvae"
-
-    def __init__(
-        self,
-        *,
-        epochs: int = 300,
-        batch_size: int = 500,
-        embedding: int = 128,
-        compress: Sequence[int] = (128, 128),
-        decompress: Sequence[int] = (128, 128),
-        learning_rate: str | float = "0.001",
-        weight_decay: str | float = "0.00001",
-        loss_factor: str | float = 2,
-        **shared: object,
-    ) -> None:
-        super().__init__(**shared)  # type: ignore[arg-type] # as declared, checked there
-        self._epochs = whole(epochs, "tvae: epochs")
-        self._batch_size = whole(batch_size, "tvae: batch_size")
-        self._embedding = whole(embedding, "tvae: embedding")
-        self._compress = widths(compress, "tvae: compress")
-        self._decompress = widths(decompress, "tvae: decompress")
-        self._learning_rate = positive_decimal(learning_rate, "tvae: learning_rate")
-        self._weight_decay = decimal(weight_decay, "tvae: weight_decay")
-        self._loss_factor = positive_decimal(loss_factor, "tvae: loss_factor")
-
-    def _settings(self) -> Mapping[str, object]:
-        return {
-            "mechanism": "TVAE, trained anew by every draw",
-            "epochs": self._epochs,
-            "batch_size": self._batch_size,
-            "embedding": self._embedding,
-            "compress": list(self._compress),
-            "decompress": list(self._decompress),
-            "learning_rate": repr(self._learning_rate),
-            "weight_decay": repr(self._weight_decay),
-            "loss_factor": repr(self._loss_factor),
-            "optimiser": "Adam, betas 0.9 and 0.999, decay as part of the gradient",
-            "numbers": MIXTURES,
-            "deviations": "one for each number, from 0.1 on, kept within 0.01 and 1",
-            "choice": "the component and the category of the highest logit",
-            "condition by": "rejection",
-        }
+    _kind = TvaeSettings
 
     @property
-    def _tvae(self) -> TvaeSettings:
-        from proxyguard.neural.tvae import TvaeSettings
+    def _networks(self) -> Networks[TvaeSettings]:
+        from proxyguard.neural import tvae
 
-        return TvaeSettings(
-            embedding=self._embedding,
-            compress=self._compress,
-            decompress=self._decompress,
-            batch_size=self._batch_size,
-            epochs=self._epochs,
-            learning_rate=self._learning_rate,
-            weight_decay=self._weight_decay,
-            loss_factor=self._loss_factor,
-        )
-
-    def _draw_tables(
-        self, tables: TrainingTables, seeds: Sequence[int], device: torch.device
-    ) -> Sequence[SampledTable | DrawError]:
-        from proxyguard.neural.tvae import draw_tables
-
-        return draw_tables(tables, seeds, self._tvae, device)
-
-    def _bytes(self, table: Tabular, n: int, rows: int) -> int:
-        from proxyguard.neural.encoding import Layout
-        from proxyguard.neural.tvae import bytes_of_draw
-
-        layout = Layout(table.numbers.shape[1], table.sizes)
-        return bytes_of_draw(n, rows, layout, self._tvae)
+        return tvae
 
 
-def widths(declared: object, name: str) -> tuple[int, ...]:
-    """Return the widths of hidden layers, at least one."""
-    if isinstance(declared, str) or not isinstance(declared, Sequence) or not declared:
-        raise RegistryError(f"{name} is a list of widths, such as [128, 128], got {declared!r}")
-    return tuple(whole(width, f"{name}[{k}]") for k, width in enumerate(declared))
+class Ctgan(NeuralGenerator[CtganSettings]):
+    """Rows of a conditional generative adversarial network that every draw trains anew.
+
+    CTGAN of Xu, Skoularidou, Cuesta-Infante and Veeramachaneni (2019). Where nothing is declared,
+    the constants are theirs.
+    """
+
+    _kind = CtganSettings
+
+    @property
+    def _networks(self) -> Networks[CtganSettings]:
+        from proxyguard.neural import ctgan
+
+        return ctgan
+
+
+class TabDdpm(NeuralGenerator[TabDdpmSettings]):
+    """Rows of a diffusion model of mixed tables that every draw trains anew.
+
+    TabDDPM of Kotelnikov, Baranchuk, Rubachev and Babenko (2023): numbers are diffused by Gaussian
+    noise, categories by a multinomial chain. The defaults are those of the paper's audit.
+    """
+
+    _kind = TabDdpmSettings
+
+    def __init__(self, **options: object) -> None:
+        outcome, discrete = options.get("outcome"), options.get("discrete", ())
+        if (
+            isinstance(outcome, str)
+            and isinstance(discrete, Sequence)
+            and not isinstance(discrete, str)
+        ):
+            options = {**options, "discrete": [*discrete, outcome]}
+        super().__init__(**options)
+
+    @property
+    def _networks(self) -> Networks[TabDdpmSettings]:
+        from proxyguard.neural import tabddpm
+
+        return tabddpm
+
+    def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
+        """Read the source as numbers and codes."""
+        outcome = self._settings.outcome
+        if outcome is not None and outcome not in source.columns:
+            raise RegistryError(
+                f"tabddpm: outcome names {outcome!r}, which the source has not; it has "
+                f"{list(source.columns)}"
+            )
+        super().prepare(source, rng)
+        table = self._prepared
+        if not table.numbers.shape[1] and len(table.sizes) == (self._told(table) is not None):
+            raise RegistryError(
+                "tabddpm: the source has no column that is not empty beside the one that the "
+                "network is told; there is nothing to learn"
+            )
+
+    def _told(self, table: Tabular) -> int | None:
+        if self._settings.outcome is not None:
+            return table.code_column(self._settings.outcome, "outcome")
+        condition = self._shared.condition
+        return None if condition is None else table.code_column(condition.column)

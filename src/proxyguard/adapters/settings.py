@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
+from typing import ClassVar, Self, TypeVar, cast
 
 from proxyguard.errors import RegistryError
 from proxyguard.registry.fields import number
+
+Parsed = TypeVar("Parsed")
+Word = TypeVar("Word", bound=str)
+_CHECK = "check"
 
 
 def whole(value: object, name: str, least: int = 1) -> int:
@@ -78,3 +85,77 @@ def positive_decimal(value: object, name: str) -> float:
     if found == 0.0:
         raise RegistryError(f"{name} is a number above 0, got {value!r}")
     return found
+
+
+def widths(given: object, name: str) -> tuple[int, ...]:
+    """Return the widths of hidden layers, at least one."""
+    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+        raise RegistryError(f"{name} is a list of widths, such as [128, 128], got {given!r}")
+    return tuple(whole(width, f"{name}[{k}]") for k, width in enumerate(given))
+
+
+def one_of(*choices: Word) -> Callable[[object, str], Word]:
+    """Return the check of an option that is one of these texts."""
+
+    def check(given: object, name: str) -> Word:
+        for choice in choices:
+            if given == choice:
+                return choice
+        *first, last = (f'"{choice}"' for choice in choices)
+        raise RegistryError(f"{name} is {', '.join(first)} or {last}, got {given!r}")
+
+    return check
+
+
+def option(default: Parsed, check: Callable[[object, str], Parsed]) -> Parsed:
+    """Return a field of `Options`: what it is where nothing is declared, and how it is checked."""
+    metadata = {_CHECK: check}
+    if isinstance(default, dict):  # else all that nothing is declared for would share it
+        return cast("Parsed", field(default_factory=default.copy, metadata=metadata))
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options as they are declared, under the names of the fields; each of them is an `option`."""
+
+    @classmethod
+    def read(cls, declared: Mapping[str, object], where: str) -> Self:
+        """Return what is declared of these options, checked; the others are what they are.
+
+        Raises
+        ------
+        RegistryError
+            If one of them means nothing; it begins with ``where``.
+        """
+        return cls(
+            **{
+                each.name: each.metadata[_CHECK](declared[each.name], f"{where}: {each.name}")
+                for each in fields(cls)
+                if each.name in declared
+            }
+        )
+
+    def describe(self) -> dict[str, object]:
+        """Return every option as it is sealed: numbers that are not whole as text."""
+        return {each.name: _written(getattr(self, each.name)) for each in fields(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism(Options):
+    """What is chosen about a mechanism, and what all of its kind have in common."""
+
+    name: ClassVar[str]
+    """As it is declared, and as errors begin."""
+    mechanism: ClassVar[str]
+    """What it is, as it is described."""
+    fixed: ClassVar[Mapping[str, str]]
+    """What nobody chooses, as it is described."""
+
+
+def _written(chosen: object) -> object:
+    if isinstance(chosen, Mapping):
+        return {name: _written(item) for name, item in chosen.items()}
+    if isinstance(chosen, tuple):
+        return [_written(item) for item in chosen]
+    return repr(chosen) if isinstance(chosen, float) else chosen

@@ -14,15 +14,16 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from abc import ABC
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from proxyguard.adapters.settings import exact, whole
+from proxyguard.adapters.settings import Mechanism, exact, one_of, whole
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError
 from proxyguard.exact.rounding import Array
@@ -38,7 +39,9 @@ CategoryCodes: TypeAlias = NDArray[np.int64]
 Categories: TypeAlias = NDArray[np.object_] | NDArray[np.bool_] | Array
 """The categories of a column: texts, truth values or numbers."""
 Clip = Literal["source", "none"]
+OptionsOfKind = TypeVar("OptionsOfKind", bound=Mechanism)
 
+_CLIP: Callable[[object, str], Clip] = one_of("source", "none")
 CATEGORIES = 1_000
 """A column of categories has at most so many; one with more is an identifier or free text."""
 SHOWN = 20
@@ -597,24 +600,6 @@ def sampling_stream(seed: Seed, stage: str) -> np.random.Generator:
     return np.random.default_rng([seed.take(stage), 1])
 
 
-def refuse_unknown(where: str, options: Mapping[str, object], kind: type) -> None:
-    """Refuse an option that a generator of this class does not take, and name the nearest."""
-    takers = [vars(each)["__init__"] for each in kind.__mro__ if "__init__" in vars(each)]
-    known = [
-        parameter.name
-        for taker in [*takers, shared_options]
-        for parameter in inspect.signature(taker).parameters.values()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    ]
-    for option in options:
-        if option not in known:
-            near = difflib.get_close_matches(option, known, n=1)
-            meant = f"; do you mean {near[0]!r}?" if near else "."
-            raise RegistryError(
-                f"{where}: there is no option {option!r}{meant} There are {sorted(known)}"
-            )
-
-
 def shared_options(
     where: str,
     *,
@@ -652,8 +637,6 @@ def shared_options(
         raise RegistryError(f"{where}: discrete is a list of column names, got {list(discrete)}")
     if not isinstance(bootstrap, bool):
         raise RegistryError(f"{where}: bootstrap is true or false, got {bootstrap!r}")
-    if clip != "source" and clip != "none":
-        raise RegistryError(f'{where}: clip is "source" or "none", got {clip!r}')
     return SharedOptions(
         where=where,
         rows=None if rows is None else whole(rows, f"{where}: rows"),
@@ -661,7 +644,7 @@ def shared_options(
         train_rows=None if train_rows is None else whole(train_rows, f"{where}: train_rows"),
         bootstrap=bootstrap,
         corruption=None if corruption is None else _corruption(where, corruption),
-        clip="source" if clip == "source" else "none",
+        clip=_CLIP(clip, f"{where}: clip"),
         condition=None if condition is None else _condition(where, condition),
     )
 
@@ -701,3 +684,53 @@ def _condition(where: str, declared: Mapping[str, object]) -> Condition:
 
 def _is_label(label: object) -> bool:
     return isinstance(label, str | int | float)
+
+
+class CodedGenerator(ABC, Generic[OptionsOfKind]):
+    """A generator that learns a table as numbers and codes, with the options of its kind.
+
+    Parameters
+    ----------
+    options
+        Those of its settings and of `shared_options`.
+    """
+
+    _kind: type[OptionsOfKind]
+
+    def __init__(self, **options: object) -> None:
+        name, named = self._kind.name, {each.name for each in fields(self._kind)}
+        shared = {option: given for option, given in options.items() if option not in named}
+        _refuse_unknown(name, shared, named)
+        self._shared: SharedOptions = shared_options(name, **shared)  # type: ignore[arg-type] # checked there
+        self._settings = self._kind.read(options, name)
+        self._table: Tabular | None = None
+
+    def describe(self) -> dict[str, object]:
+        """Return the settings, and what is fixed."""
+        chosen = self._settings
+        return {
+            "mechanism": chosen.mechanism,
+            **chosen.describe(),
+            **chosen.fixed,
+            **self._shared.describe(),
+        }
+
+    def check_source(self, source: pd.DataFrame) -> None:
+        """Refuse a source that draws could not start from; nothing is fitted."""
+        self._shared.read(source)
+
+    @property
+    def _prepared(self) -> Tabular:
+        assert self._table is not None  # prepare comes first
+        return self._table
+
+
+def _refuse_unknown(where: str, options: Mapping[str, object], named: Iterable[str]) -> None:
+    """Refuse an option that is neither named nor a shared one, and say which is nearest."""
+    shared = list(inspect.signature(shared_options).parameters)[1:]
+    known = sorted([*named, *shared])
+    for option in options:
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1)
+            meant = f"; do you mean {near[0]!r}?" if near else "."
+            raise RegistryError(f"{where}: there is no option {option!r}{meant} There are {known}")

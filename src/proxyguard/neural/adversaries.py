@@ -10,83 +10,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
+from proxyguard.adapters.networks import CtganSettings
 from proxyguard.neural.batched import new_linear, product
 from proxyguard.neural.encoding import EncodedTables
 from proxyguard.neural.noise import Streams
 
-ConditionLaw = Literal["frequencies", "log frequencies"]
-CONDITION_LAWS: tuple[ConditionLaw, ...] = ("frequencies", "log frequencies")
 NORM_EPSILON = 1e-5
 """Added to the variance by batch normalisation, as PyTorch does."""
 ADAM_EPSILON = 1e-8
 WORDS = float(2**32)
 """Words of noise are below it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CtganSettings:
-    """What is chosen about a CTGAN; the published settings where nothing is said.
-
-    Attributes
-    ----------
-    embedding
-        Dimension of the noise that a row is made from.
-    generator_widths, critic_widths
-        Units of the hidden layers.
-    epochs
-        Passes: each has as many steps as whole batches fit the training rows, and at least one.
-    batch_size
-        Rows of a step, a multiple of ``pac``.
-    pac
-        Rows that the critic judges together.
-    critic_steps
-        Steps of the critic for one of the generator.
-    generator_rate, critic_rate, generator_decay, critic_decay, first_beta, second_beta
-        Adam's rates, L2 penalties and running averages.
-    temperature
-        Of the Gumbel softmax.
-    slope, dropout
-        Of the critic's leaky ReLU, and the share of its units that a step leaves out.
-    penalty
-        Weight of the gradient penalty.
-    momentum
-        How fast the running averages of batch normalisation follow.
-    law
-        By which law the categories of conditions are drawn for a release.
-    reject
-        Whether a row that is made under a wanted condition and has another category is made again.
-    """
-
-    embedding: int = 128
-    generator_widths: tuple[int, ...] = (256, 256)
-    critic_widths: tuple[int, ...] = (256, 256)
-    epochs: int = 300
-    batch_size: int = 500
-    pac: int = 10
-    critic_steps: int = 1
-    generator_rate: float = 2e-4
-    critic_rate: float = 2e-4
-    generator_decay: float = 1e-6
-    critic_decay: float = 1e-6
-    first_beta: float = 0.5
-    second_beta: float = 0.9
-    temperature: float = 0.2
-    slope: float = 0.2
-    dropout: float = 0.5
-    penalty: float = 10.0
-    momentum: float = 0.1
-    law: ConditionLaw = "frequencies"
-    reject: bool = True
-
-    def steps(self, rows: int) -> int:
-        """Return how many steps the generator takes on so many training rows."""
-        return self.epochs * max(1, rows // self.batch_size)
 
 
 class FlatAdam:
@@ -141,7 +78,7 @@ class RowGenerator:
         self, streams: Streams, encoded: EncodedTables, settings: CtganSettings, own: Tensor
     ) -> None:
         draws, device = len(streams), streams.device
-        self._widths = settings.generator_widths
+        self._widths = settings.generator
         self._momentum = settings.momentum
         self._embedding = settings.embedding
         categories = sum(encoded.layout.sizes)
@@ -155,7 +92,7 @@ class RowGenerator:
             shapes += [(draws, 1, width), (draws, 1, width)]
         self.adam = FlatAdam(
             shapes, rate=settings.generator_rate, decay=settings.generator_decay,
-            betas=(settings.first_beta, settings.second_beta), device=device,
+            betas=settings.betas, device=device,
         )  # fmt: skip
         parameters = self.adam.parameters
         for layer, (read, width) in enumerate(zip(reads, outputs, strict=True)):
@@ -275,7 +212,7 @@ class RowCritic:
         self, streams: Streams, encoded: EncodedTables, settings: CtganSettings, own: Tensor
     ) -> None:
         draws, device = len(streams), streams.device
-        self._widths = settings.critic_widths
+        self._widths = settings.critic
         self._slope, self._penalty = settings.slope, settings.penalty
         # A unit whose word of noise is below this is left out.
         self._dropped = round(settings.dropout * WORDS)
@@ -287,10 +224,10 @@ class RowCritic:
             shapes += [(draws, read, width), (draws, 1, width)]
         self.adam = FlatAdam(
             shapes[:-1], rate=settings.critic_rate, decay=settings.critic_decay,
-            betas=(settings.first_beta, settings.second_beta), device=device,
+            betas=settings.betas, device=device,
         )  # fmt: skip
         self._weights, self._biases = self.adam.parameters[::2], self.adam.parameters[1::2]
-        before = len(settings.generator_widths) + 1  # layers have numbers across both networks
+        before = len(settings.generator) + 1  # layers have numbers across both networks
         for layer, (read, width) in enumerate(zip(reads, outputs, strict=True)):
             fan_in = own * settings.pac if layer == 0 else None
             started = new_linear(streams, before + layer, read, width, fan_in)

@@ -14,16 +14,16 @@ import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from proxyguard.adapters.networks import Device
 from proxyguard.draw.protocol import DEVICE, LIBRARY, PROCESSOR
 from proxyguard.errors import DrawError
 from proxyguard.neural.noise import Purpose, Streams
 
-Device = Literal["auto", "cpu", "cuda"]
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
 """Without it cuBLAS refuses to be deterministic."""
 Result = TypeVar("Result")

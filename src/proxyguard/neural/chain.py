@@ -14,13 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from proxyguard.adapters.networks import MULTIPLE
+
 OFFSET = 0.008
 """The cosine schedule starts so far from its top: its first steps would add almost nothing."""
 MOST_NOISE = 0.999
 """No step of the schedule adds more."""
-ALIGNED = 16
-"""Widths of layers are multiples of it. The products of a CPU have other last bits where a matrix
-starts within a cache line, and the matrices of a batch follow each other in memory."""
 NEVER = -1e30
 """The logarithm of a chance of none: times 0 it is 0, where that of minus infinity is not."""
 
@@ -62,8 +61,8 @@ def cosine_schedule(times: int) -> NoiseSchedule:
 
 
 def aligned(width: int) -> int:
-    """Return the width with padding to a multiple of `ALIGNED`."""
-    return -(-width // ALIGNED) * ALIGNED
+    """Return the width with padding to a multiple of `MULTIPLE`."""
+    return -(-width // MULTIPLE) * MULTIPLE
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,21 +12,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from proxyguard.adapters.networks import ConditionLaw, CtganSettings
 from proxyguard.errors import DrawError
 from proxyguard.neural.adversaries import (
-    CONDITION_LAWS,
     WORDS,
-    ConditionLaw,
-    CtganSettings,
     RowCritic,
     RowGenerator,
 )
-from proxyguard.neural.encoding import EncodedTables, Layout, encode
+from proxyguard.neural.encoding import EncodedTables, Layout, encode_tables
 from proxyguard.neural.noise import Purpose, Streams
 from proxyguard.neural.releases import SampledRows, SampledTable, TrainingTables, collect
 
@@ -70,7 +69,9 @@ class RowConditions:
             before = counts[:, block].cumsum(dim=1) - counts[:, block]
             firsts[:, block] = before + column * self.rows
         self.present = (counts > 0).to(device)
-        self._limits = {law: self._cumulated(counts, law).to(device) for law in CONDITION_LAWS}
+        self._limits = {
+            law: self._cumulated(counts, law).to(device) for law in get_args(ConditionLaw)
+        }
         draw = torch.arange(draws)[:, None]
         self._firsts = (firsts + draw * columns * self.rows).reshape(-1).to(device)
         self._counts = counts.reshape(-1).to(device)
@@ -266,7 +267,7 @@ class CtganNetworks:
         return self._streams.normal(Purpose.GENERATOR, count, shape)
 
     def _dropped(self, count: Tensor, groups: int) -> Tensor:
-        shape = (groups, sum(self._settings.critic_widths))
+        shape = (groups, sum(self._settings.critic))
         return self._streams.bits(Purpose.DROPOUT, count, shape)
 
     def _activate(self, logits: Tensor, count: Tensor, rows: Tensor) -> None:
@@ -360,7 +361,7 @@ def draw_tables(
     """Train on the table of every draw, and return their releases.
 
     Where categories are wanted, rows are made under them as conditions, in their turn. With
-    ``settings.reject`` a row takes a place of the category that it came out with, whichever
+    "rejection" a row takes a place of the category that it came out with, whichever
     condition it was made under, and rows are made until all places are taken; without, every row
     is kept in the place whose condition it was made under.
 
@@ -368,12 +369,7 @@ def draw_tables(
     wanted, is an error in the place of its release.
     """
     streams = Streams(seeds, device)
-    encoded = encode(
-        torch.from_numpy(tables.numbers).to(device),
-        torch.from_numpy(tables.codes).to(device),
-        tables.sizes,
-        streams,
-    )
+    encoded = encode_tables(tables, streams)
     network = CtganNetworks(encoded, streams, settings)
     network.train()
     layout, asked = encoded.layout, tables.wanted
@@ -388,17 +384,22 @@ def draw_tables(
                 now = (turn * rows + np.arange(rows)) % len(want.codes)
                 places.append(torch.from_numpy(begin + want.codes[now]))
         return network.sample(
-            draws, rows, turn, law=settings.law, wanted=torch.stack(places) if places else None
+            draws,
+            rows,
+            turn,
+            law=settings.conditions_by,
+            wanted=torch.stack(places) if places else None,
         )
 
-    if not settings.reject:
+    if settings.condition_by == "likelihood":
         tables = replace(tables, wanted=[None] * len(seeds))
     return collect(more, tables)
 
 
-def bytes_of_draw(n: int, layout: Layout, settings: CtganSettings) -> int:
-    """Return about how much memory a draw takes, with so many rows to train on."""
-    hidden, units = sum(settings.generator_widths), sum(settings.critic_widths)
+def bytes_of_draw(tables: TrainingTables, settings: CtganSettings) -> int:
+    """Return about how much memory a draw of such tables takes."""
+    n, layout = len(tables.codes[0]), Layout(tables.numbers.shape[2], tables.sizes)
+    hidden, units = sum(settings.generator), sum(settings.critic)
     row = layout.width + sum(layout.sizes)
     inputs = settings.embedding + sum(layout.sizes)
     # Products of all widths are more than any network of these has.

@@ -4,11 +4,10 @@ Numbers are diffused by Gaussian noise, categories by a multinomial chain that k
 replaces it by any one alike; a network learns to undo both, and a release is what it makes of
 pure noise. The constants that the paper leaves open are those of its authors' code (MIT licence).
 
-On a CPU every draw has the bits that it has alone. So widths are multiples of 16 (`ALIGNED`), and
-of PyTorch's elementwise functions some compute
-the last few numbers of a tensor otherwise than the rest, among them `sigmoid`, `silu`, `logaddexp`
-and its fused optimisers: with them a draw's bits would depend on where it lies in the batch, so
-none of them stands here on a CPU's way.
+On a CPU every draw has the bits that it has alone. So widths are multiples of 16, and of PyTorch's
+elementwise functions some compute the last few numbers of a tensor otherwise than the rest, among
+them `sigmoid`, `silu`, `logaddexp` and its fused optimisers: with them a draw's bits would depend
+on where it lies in the batch, so none of them stands here on a CPU's way.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from proxyguard.adapters.networks import TabDdpmSettings
 from proxyguard.neural.batched import Adam, Linear, new_linear
 from proxyguard.neural.chain import (
-    ALIGNED,
     NEVER,
     DiffusedLayout,
     Process,
@@ -42,21 +41,6 @@ STEPS_AT_ONCE, NUMBERS_AT_ONCE = 16, 1 << 16
 call costs the same for one step as for all. They are part of which numbers a seed gives."""
 CLASS_LAYER = 1_000
 """Where the vectors of classes stand among the layers that take noise for their weights."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiffusionSettings:
-    """How a network is built and trained; the defaults are those of the published audit."""
-
-    steps: int = 5_000
-    batch_size: int = 4_096
-    times: int = 100
-    rate: float = 1e-3
-    weight_decay: float = 0.0
-    average: float = 0.999
-    widths: tuple[int, ...] = (256, 256, 256)
-    embedding: int = 128
-    dropout: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,13 +219,13 @@ def _absent(codes: Tensor, layout: DiffusedLayout) -> Tensor:
 
 
 def new_network(
-    codes: Tensor, streams: Streams, layout: DiffusedLayout, settings: DiffusionSettings
+    codes: Tensor, streams: Streams, layout: DiffusedLayout, settings: TabDdpmSettings
 ) -> Network:
     """Return networks as PyTorch would start them; vectors of classes start standard normal.
 
     ``codes`` ``(draws, n, q)``, in the layout's order, say which categories there are.
     """
-    wide, widths = settings.embedding, settings.widths
+    wide, widths = settings.embedding, settings.hidden
     ends = [wide, *widths]
     shapes = [
         (layout.padded, wide),
@@ -251,9 +235,6 @@ def new_network(
         (ends[-1], layout.padded),
     ]
     inputs = [layout.width, wide, wide, *ends]
-    misplaced = [width for width in ends if width % ALIGNED]
-    if misplaced:
-        raise ValueError(f"widths are multiples of {ALIGNED}, got {misplaced}")
     entry, first, second, *hidden, last = (
         new_linear(streams, k, *shape, fan_in=torch.full((len(streams),), real))
         for k, (shape, real) in enumerate(zip(shapes, inputs, strict=True))
@@ -277,7 +258,7 @@ class _Training:
         rows: TrainingRows,
         streams: Streams,
         layout: DiffusedLayout,
-        settings: DiffusionSettings,
+        settings: TabDdpmSettings,
     ) -> None:
         device, draws = streams.device, len(streams)
         self.settings, self.streams, self.layout = settings, streams, layout
@@ -305,7 +286,7 @@ class _Training:
         self.at = torch.zeros(1, dtype=torch.int64, device=device)
         self.step = torch.zeros((), dtype=torch.int64, device=device)
         # On a GPU the rate is a tensor too, and one kernel moves all weights.
-        self.rate = torch.tensor(settings.rate, device=device)
+        self.rate = torch.tensor(settings.learning_rate, device=device)
         self.fused = self.adam = None
         if device.type == "cuda":
             self.fused = torch.optim.AdamW(
@@ -344,7 +325,7 @@ class _Training:
         gradients = torch.autograd.grad(self.loss(rows, size), parameters)
         # Set after a step, as the authors do, so that the next one has it: the first two are alike.
         gone = (self.step.double() - 1.0).clamp_(min=0.0) / self.settings.steps
-        self.rate.copy_(self.settings.rate * (1.0 - gone))
+        self.rate.copy_(self.settings.learning_rate * (1.0 - gone))
         if self.adam is not None:
             self.adam.step(gradients, float(self.rate))
         if self.fused is not None:
@@ -380,7 +361,7 @@ class _Training:
         return total.sum()
 
     def _dropped(self, size: int) -> list[Tensor]:
-        rate, widths = self.settings.dropout, self.settings.widths
+        rate, widths = self.settings.dropout, self.settings.hidden
         if not rate:
             return []
         masks = []
@@ -400,7 +381,7 @@ def train(
     rows: TrainingRows,
     streams: Streams,
     layout: DiffusedLayout,
-    settings: DiffusionSettings,
+    settings: TabDdpmSettings,
     *,
     graph: bool = True,
 ) -> Network:
@@ -460,7 +441,7 @@ def _train_by_graph(training: _Training) -> None:
 def sample(
     network: Network,
     streams: Streams,
-    settings: DiffusionSettings,
+    settings: TabDdpmSettings,
     count: int,
     classes: Tensor | None,
     turn: int = 0,
@@ -527,15 +508,15 @@ def classes_as_trained(
     return classes.gather(1, drawn.long().clamp_(max=classes.shape[1] - 1))
 
 
-def bytes_of_draw(
-    layout: DiffusedLayout, settings: DiffusionSettings, rows: int, released: int
+def bytes_of_rows(
+    layout: DiffusedLayout, settings: TabDdpmSettings, rows: int, released: int
 ) -> int:
     """Return about how much memory one draw of a batch takes, in bytes.
 
     Weights, gradients, both moments and the average; rows; what a step keeps of a batch for its
     gradients, or a sampled release; and noise, whose whole numbers have 64 bits.
     """
-    wide, widths, width = settings.embedding, settings.widths, layout.padded
+    wide, widths, width = settings.embedding, settings.hidden, layout.padded
     ends = [wide, *widths, width]
     weights = (width + 1) * wide + 2 * (wide + 1) * wide + aligned(layout.classes) * wide
     weights += sum((a + 1) * b for a, b in pairwise(ends))

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from proxyguard.neural.mixtures import COMPONENTS, Mixtures, fit_mixtures
 from proxyguard.neural.noise import Purpose, Streams
+from proxyguard.neural.releases import TrainingTables
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +184,14 @@ class EncodedTables:
         else:
             numbers = self.mixtures.decode(alphas, chosen[:, :, :p])
         return numbers, self.layout.codes(chosen)
+
+
+def encode_tables(tables: TrainingTables, streams: Streams) -> EncodedTables:
+    """Return the training tables of several draws as networks see them, where they are trained."""
+    numbers, codes = (
+        torch.from_numpy(t).to(streams.device) for t in (tables.numbers, tables.codes)
+    )
+    return encode(numbers, codes, tables.sizes, streams)
 
 
 def encode(numbers: Tensor, codes: Tensor, sizes: Sequence[int], streams: Streams) -> EncodedTables:

@@ -41,6 +41,8 @@ class TrainingTables:
         Rows of a release.
     wanted
         For each draw the categories that its rows have, if any are wanted.
+    told
+        The column of codes that networks are told and do not make themselves, if any.
     """
 
     numbers: TableNumbers
@@ -48,6 +50,7 @@ class TrainingTables:
     sizes: tuple[int, ...]
     rows: int
     wanted: Sequence[WantedCodes | None]
+    told: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from proxyguard.adapters.networks import TabDdpmSettings
 from proxyguard.errors import DrawError
 from proxyguard.neural.chain import DiffusedLayout
 from proxyguard.neural.diffusion import (
-    DiffusionSettings,
     TrainingRows,
-    bytes_of_draw,
+    bytes_of_rows,
     classes_as_trained,
     sample,
     train,
@@ -38,43 +36,14 @@ EDGE = 1e-7
 """Ranks are kept so far from 0 and 1, whose normal scores are infinite."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableSettings:
-    """How a table is learned.
-
-    Attributes
-    ----------
-    network
-        How networks are built and trained.
-    classes
-        The column of codes that the network is told and does not make itself, if any.
-    categories
-        "multinomial" diffusion, or "as numbers": one number of 0 or 1 for every category, which
-        is diffused as numbers are; the greatest says the category.
-    scaling
-        "standard": mean 0 and deviation 1; "quantile": the normal scores of ranks.
-    nearest
-        A column of at most so many different numbers, all of them whole, is set to the nearest of
-        those trained on; 0 for none.
-    """
-
-    network: DiffusionSettings = field(default_factory=DiffusionSettings)
-    classes: int | None = None
-    categories: Literal["multinomial", "as numbers"] = "multinomial"
-    scaling: Literal["standard", "quantile"] = "standard"
-    nearest: int = 32
-
-    def diffused_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Return the categories of the columns of codes that are diffused, classes apart."""
-        return tuple(size for k, size in enumerate(sizes) if k != self.classes)
-
-    def layout(self, numbers: int, sizes: Sequence[int]) -> DiffusedLayout:
-        """Return what the network sees of so many columns of numbers, and of codes."""
-        told = 0 if self.classes is None else sizes[self.classes]
-        diffused = self.diffused_sizes(sizes)
-        if self.categories == "as numbers":
-            return DiffusedLayout(numbers + sum(diffused), (), told)
-        return DiffusedLayout(numbers, diffused, told)
+def layout_of(tables: TrainingTables, settings: TabDdpmSettings) -> DiffusedLayout:
+    """Return what the network sees of tables: numbers, and all codes but those that it is told."""
+    numbers, sizes = tables.numbers.shape[2], tables.sizes
+    told = 0 if tables.told is None else sizes[tables.told]
+    diffused = tuple(size for k, size in enumerate(sizes) if k != tables.told)
+    if settings.categories == "as numbers":
+        return DiffusedLayout(numbers + sum(diffused), (), told)
+    return DiffusedLayout(numbers, diffused, told)
 
 
 class _Standard:
@@ -133,11 +102,11 @@ class _Quantile:
 class _Coding:
     """The tables of several draws as networks see them, and the way back."""
 
-    def __init__(self, tables: TrainingTables, settings: TableSettings) -> None:
+    def __init__(self, tables: TrainingTables, settings: TabDdpmSettings) -> None:
         self.tables, self.settings = tables, settings
-        self.diffused = [k for k in range(len(tables.sizes)) if k != settings.classes]
-        self.sizes = settings.diffused_sizes(tables.sizes)
-        self.layout = settings.layout(tables.numbers.shape[2], tables.sizes)
+        self.diffused = [k for k in range(len(tables.sizes)) if k != tables.told]
+        self.sizes = [tables.sizes[k] for k in self.diffused]
+        self.layout = layout_of(tables, settings)
         scaling = _Standard if settings.scaling == "standard" else _Quantile
         self._numbers: _Standard | _Quantile = scaling(tables.numbers)
         flags = self._hot(tables.codes)
@@ -156,7 +125,7 @@ class _Coding:
         if self.settings.categories == "as numbers":
             flags = self._flags.scaled(self._hot(codes))
             numbers, diffused = np.concatenate([numbers, flags], axis=2), diffused[:, :, :0]
-        told = self.settings.classes
+        told = self.tables.told
         return TrainingRows(
             torch.tensor(numbers, dtype=torch.float32),
             torch.tensor(diffused),
@@ -180,8 +149,8 @@ class _Coding:
                 start += size
         else:
             complete[:, :, self.diffused] = codes.cpu().numpy()
-        if classes is not None and self.settings.classes is not None:
-            complete[:, :, self.settings.classes] = classes.cpu().numpy()
+        if classes is not None and self.tables.told is not None:
+            complete[:, :, self.tables.told] = classes.cpu().numpy()
         restored = self._numbers.restored(given[:, :, :p], draws)
         for i, draw in enumerate(draws):
             for k in range(p):
@@ -212,7 +181,7 @@ def nearest(numbers: TableNumbers, levels: TableNumbers) -> TableNumbers:
 
 
 def draw_tables(
-    tables: TrainingTables, seeds: Sequence[int], settings: TableSettings, device: torch.device
+    tables: TrainingTables, seeds: Sequence[int], settings: TabDdpmSettings, device: torch.device
 ) -> list[SampledTable | DrawError]:
     """Train on the table of every draw, and return their releases.
 
@@ -223,7 +192,7 @@ def draw_tables(
     streams = Streams(seeds, device)
     coding = _Coding(tables, settings)
     rows = coding.rows()
-    network = train(rows, streams, coding.layout, settings.network)
+    network = train(rows, streams, coding.layout, settings)
 
     def more(draws: Sequence[int], count: int, turn: int) -> SampledRows:
         index = torch.tensor(draws)
@@ -231,11 +200,11 @@ def draw_tables(
         classes = classes_as_trained(rows.at(index), chosen, count, turn)
         for i, draw in enumerate(draws):
             wanted = tables.wanted[draw]
-            if wanted is not None and wanted.column == settings.classes and classes is not None:
+            if wanted is not None and wanted.column == tables.told and classes is not None:
                 these = (turn * count + np.arange(count)) % tables.rows
                 classes[i] = torch.from_numpy(wanted.codes[these]).to(device)
         still = network.at(index.to(device))
-        sampled = sample(still, chosen, settings.network, count, classes, turn)
+        sampled = sample(still, chosen, settings, count, classes, turn)
         numbers, codes = coding.read(*sampled, classes, draws)
         finite: NDArray[np.bool_] = still.finite.cpu().numpy()
         return SampledRows(numbers, codes, finite & np.isfinite(numbers).all(axis=(1, 2)))
@@ -243,9 +212,7 @@ def draw_tables(
     return collect(more, tables)
 
 
-def bytes_of_table_draw(
-    numbers: int, sizes: Sequence[int], settings: TableSettings, rows: int, released: int
-) -> int:
-    """Return about how much memory a draw of a batch takes, trained on and releasing so many."""
-    layout = settings.layout(numbers, sizes)
-    return bytes_of_draw(layout, settings.network, rows, min(released, SLICE))
+def bytes_of_draw(tables: TrainingTables, settings: TabDdpmSettings) -> int:
+    """Return about how much memory a draw of such tables takes."""
+    layout, rows = layout_of(tables, settings), tables.numbers.shape[1]
+    return bytes_of_rows(layout, settings, rows, min(tables.rows, SLICE))

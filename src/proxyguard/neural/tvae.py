@@ -15,9 +15,10 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from proxyguard.adapters.networks import TvaeSettings
 from proxyguard.errors import DrawError
 from proxyguard.neural.batched import Adam, new_linear, product
-from proxyguard.neural.encoding import EncodedTables, Layout, encode
+from proxyguard.neural.encoding import EncodedTables, Layout, encode_tables
 from proxyguard.neural.mixtures import COMPONENTS
 from proxyguard.neural.noise import Purpose, Streams
 from proxyguard.neural.releases import SLICE, SampledRows, SampledTable, TrainingTables, collect
@@ -25,34 +26,6 @@ from proxyguard.neural.releases import SLICE, SampledRows, SampledTable, Trainin
 START = 0.1
 """Standard deviation of a number within its component, to begin with."""
 NARROWEST, WIDEST = 0.01, 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TvaeSettings:
-    """What a TVAE is trained by.
-
-    Attributes
-    ----------
-    embedding
-        Dimension of the latent normal law.
-    compress, decompress
-        Widths of the hidden layers of encoder and decoder.
-    batch_size, epochs
-        Rows of a step, and passes over the training rows; the last step of a pass has the rest.
-    learning_rate, weight_decay
-        Of Adam; the decay is part of the gradient, and the deviations decay too.
-    loss_factor
-        Weight of the rows' loss beside the divergence.
-    """
-
-    embedding: int = 128
-    compress: tuple[int, ...] = (128, 128)
-    decompress: tuple[int, ...] = (128, 128)
-    batch_size: int = 500
-    epochs: int = 300
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-5
-    loss_factor: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,15 +300,16 @@ def sample(
     return numbers, codes, output.isfinite().flatten(1).all(dim=1)
 
 
-def bytes_of_draw(n: int, rows: int, layout: Layout, settings: TvaeSettings) -> int:
-    """Return about how much memory a draw takes, with so many rows to train on and to give."""
+def bytes_of_draw(tables: TrainingTables, settings: TvaeSettings) -> int:
+    """Return about how much memory a draw of such tables takes."""
+    n, layout = len(tables.codes[0]), Layout(tables.numbers.shape[2], tables.sizes)
     batch, width = min(n, settings.batch_size), layout.width
     sizes = [width, *settings.compress, 2 * settings.embedding, *settings.decompress, width]
     weights = sum((a + 1) * b for a, b in pairwise(sizes))
     # Parameters, gradients and two moments; what a step keeps of each layer and its gradient, the
     # latent noise with its words; rows that are sampled; numbers in mixtures, in double precision.
     step = batch * (6 * sum(sizes) + 12 * settings.embedding)
-    turn = 2 * min(rows, SLICE) * (sum(sizes[2:]) + 12 * settings.embedding)
+    turn = 2 * min(tables.rows, SLICE) * (sum(sizes[2:]) + 12 * settings.embedding)
     mixtures = 2 * n * layout.numbers * (3 * COMPONENTS + 10)
     kept = 2 * n * (2 * layout.numbers + len(layout.sizes))
     return 4 * (4 * weights + max(step, turn, mixtures) + kept)
@@ -350,12 +324,7 @@ def draw_tables(
     wanted, is an error in the place of its release.
     """
     streams = Streams(seeds, device)
-    encoded = encode(
-        torch.from_numpy(tables.numbers).to(device),
-        torch.from_numpy(tables.codes).to(device),
-        tables.sizes,
-        streams,
-    )
+    encoded = encode_tables(tables, streams)
     network = train(encoded, streams, settings)
 
     def more(draws: Sequence[int], rows: int, turn: int) -> SampledRows:
