@@ -145,6 +145,22 @@ def nearest(written: str, known: Iterable[str]) -> list[str]:
     return [by_plain[name] for name in near[:1]]
 
 
+def some(names: Sequence[str], most: int = 3) -> str:
+    """Return the first names, and how many there are besides.
+
+    >>> some(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def shortly(listed: str) -> str:
+    """Return names that stand in one text, the first of them where there are many."""
+    names = listed.split(", ")
+    return some(names) if len(names) > 4 else listed
+
+
 def did_you_mean(written: str, known: Iterable[str]) -> str:
     """Return a question for the end of a message, or nothing.
 

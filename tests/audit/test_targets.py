@@ -972,6 +972,9 @@ def test_named_files_are_judged_each_by_itself(tmp_path: Path) -> None:
     }  # fmt: skip
     found = evidence_of(audit, "target")
     assert set(found["releases"]) == set(decisions)
+    report = (audit.folder.path / "report.md").read_text()
+    assert "nothing is drawn again" in report
+    assert "every draw redraws" not in report
     chunk = opened(audit).whole()
     assert chunk.y is not None
     for name, row in zip(found["releases"], found["derived"]["estimates"], strict=True):

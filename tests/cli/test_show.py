@@ -39,6 +39,25 @@ def test_a_verdict_has_mark_word_interval_binding_and_next(
     ]
 
 
+def test_many_named_releases_are_told_by_decision(capsys: pytest.CaptureFixture[str]) -> None:
+    open_ = [verdict(mechanism=f"r{k}", target=None, binding="ab"[k % 2]) for k in range(9)]
+    good = verdict(mechanism="s", target=None, decision=Decision.VALIDATED, sentence="It holds.")
+    show.show_verdicts([*open_, good, verdict()])
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    assert lines[0] == "✓ VALIDATED: 1 of 10 releases"
+    at = lines.index("? UNRESOLVED: 9 of 10 releases")
+    assert lines[at + 1] == "    r0, r1, r2, r3, r4 and 4 more"
+    assert lines[at + 4] == "    Binding requirement: a (5), b (4)"
+    assert "? UNRESOLVED: m" in lines  # a claim about a mechanism stays a verdict of its own
+    assert out.count("It is open.") == 2
+
+
+def test_of_names_that_are_stated_the_first_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = show.stated_lines(["times", ", ".join(f"r{k}" for k in range(20))])
+    assert line == "Stated by the author, not checked: times, r0, r1, r2 and 17 more."
+
+
 @pytest.mark.parametrize("key", ["mechanism", "sentence", "binding", "advice"])
 def test_no_text_of_a_user_steers_the_terminal(
     key: str, capsys: pytest.CaptureFixture[str]

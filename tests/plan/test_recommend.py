@@ -608,7 +608,7 @@ def test_doubt_decides_how_a_budget_is_spent_and_not_whether_to_spend() -> None:
     assert cheap.plan.releases < 100 < spent.chosen.plan.releases
     assert spent.chosen.power.value >= cheap.power.value
     assert spent.doubted.value > 0.9
-    assert "If the pilot was too hopeful (reliability 89.0%" in str(PlanReport(found=spent))
+    assert "If that is too hopeful (reliability 89.0%" in str(PlanReport(found=spent))
     assert spent.to_dict()["doubted"]["reliability"] == pytest.approx(0.89)
 
 

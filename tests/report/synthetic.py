@@ -243,7 +243,7 @@ def registry_of(
         for one in requirements
     )
     member = RegisteredMember.model_construct(
-        requirements=resolved, mechanisms={}, source=None, procedure=None
+        stand_ins={}, requirements=resolved, mechanisms={}, source=None, procedure=None
     )
     declaration = Declaration.model_construct(
         claim=claim or ClaimPart(reliability_target="0.8", beta="0.05"), plan=plan

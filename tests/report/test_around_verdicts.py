@@ -31,7 +31,14 @@ from report.synthetic import drawn, entries, manifest_of, synthetic_sources, unm
 
 def registered(**changes: Any) -> Registry:
     """Return a registry of one member."""
-    said = {"requirements": (), "mechanisms": {}, "source": None, "procedure": None, **changes}
+    said = {
+        "requirements": (),
+        "mechanisms": {},
+        "source": None,
+        "procedure": None,
+        "stand_ins": {},
+        **changes,
+    }
     return Registry.model_construct(
         declaration=Declaration.model_construct(claim=ClaimPart(reliability_target="0.8")),
         members={"target": RegisteredMember.model_construct(**said)},
@@ -114,6 +121,10 @@ def test_of_many_named_releases_the_text_has_some_and_the_csv_all() -> None:
     assert f"{80 - MOST_LISTED} more are in report.csv and report.json" in markdown
     assert len(markdown.splitlines()) < 200
     assert f"and {80 - 50} more" in str(certificate)
+    page = unmarked(to_html(report, sources))
+    # One sentence for each decision, and in the table what tells releases apart.
+    assert page.count("this release meets all its requirements") <= 2
+    assert ">binding requirement</th>" in page
     rows = to_csv(sources).decode().splitlines()
     decisions = [row.rpartition(",")[2] for row in rows[1:]]
     assert decisions == [verdict.decision.value for verdict in certificate.verdicts]

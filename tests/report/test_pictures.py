@@ -344,3 +344,16 @@ def test_of_many_requirements_those_that_bind_are_drawn() -> None:
     assert len(pictures["verdicts"]) == 1
     assert sum(p.title.endswith("against the limit") for p in pictures["careful"]) == 12
     assert "the other\n8 are in the table" in to_html(report, sources)
+
+
+def test_pictures_of_the_cells_of_a_query_have_headings_that_tell_them_apart() -> None:
+    sides = ("target above release", "target below release")
+    cells = [f"two-way shares: age = {a}, ward = all others ({side})"
+             for a in ("under 61", "61 and over") for side in sides]  # fmt: skip
+    pictures = [release_picture(name, 0.1, ["r"], [0.0], [None]) for name in cells]
+    headings = [p.marks[0].text for p in pictures if isinstance(p.marks[0], Writing)]
+    assert headings == [
+        "age = under 61, ward = all others ↑", "age = under 61, ward = all others ↓",
+        "age = 61 and over, ward = all others ↑", "age = 61 and over, ward = all others ↓",
+    ]  # fmt: skip
+    assert [p.title.partition(": all releases")[0] for p in pictures] == cells

@@ -75,6 +75,7 @@ from proxyguard.draw.protocol import Seed, outcomes
 from proxyguard.errors import ProxyGuardError, TableError, TargetReused
 from proxyguard.losses.measure import Measure, check_bounds, read_loss_file
 from proxyguard.losses.query import CodedRecords, expand
+from proxyguard.printable import some
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.parts import MechanismPart, RampRule, SlackRule
 from proxyguard.registry.requirement import Form, Requirement
@@ -246,7 +247,7 @@ class _Checker:
             except TableError as error:
                 wrong.append((name, str(error)))
         if wrong:
-            more = f"; the same of {_some([name for name, _ in wrong[1:]])}" if wrong[1:] else ""
+            more = f"; the same of {some([name for name, _ in wrong[1:]])}" if wrong[1:] else ""
             stops |= len(wrong) == len(reading)  # whatever on_failure says, draw ends there
             counts = "" if stops else "; such draws count as failed"
             (self.result.problems if stops else self.result.warnings).append(
@@ -657,12 +658,6 @@ class TargetSizes:
     """Records that tests will see."""
     means: int
     """Means of the target that each release will publish."""
-
-
-def _some(names: Sequence[str], most: int = 3) -> str:
-    """Return the first names, and how many there are besides."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def _check_standards(member: Member, ready: PreparedMember) -> None:

@@ -33,7 +33,7 @@ from proxyguard.errors import (
     Unprotected,
 )
 from proxyguard.modes.evidence import Decision
-from proxyguard.printable import printable, write_line
+from proxyguard.printable import printable, shortly, some, write_line
 from proxyguard.progress import Progress, log_lines
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ BOLD = "1"
 # Verdicts, and requirements, that a terminal has room for.
 MOST_VERDICTS = 20
 MOST_REQUIRED = 12
+# Named releases that have lines of their own, and names in a line that stands for more.
+MOST_NAMED = 5
 # Letters of an interval's bar.
 BAR = 40
 # Those that this command is about, for what is said when it is interrupted.
@@ -298,7 +300,7 @@ def stated_lines(about: Sequence[str]) -> Iterator[str]:
         What is stated and not checked.
     """
     if about:
-        yield f"Stated by the author, not checked: {', '.join(about)}."
+        yield f"Stated by the author, not checked: {', '.join(map(shortly, about))}."
 
 
 def show_required(required: Sequence[str]) -> None:
@@ -335,6 +337,10 @@ def show_verdicts(verdicts: Sequence[StandingVerdict]) -> None:
     # A warning is about the whole audit: its reason stands once, its short form at every verdict.
     for warning in dict.fromkeys(verdict.warning for verdict in verdicts if verdict.warning):
         say(warning, style=BOLD)
+    alike = [v for v in verdicts if v.target is None]
+    if len(alike) > MOST_NAMED:
+        _show_named(alike)
+        verdicts = [v for v in verdicts if v.target is not None]
     for verdict in verdicts[:MOST_VERDICTS]:
         lost = " (no guarantee remains)" if verdict.warning else ""
         decision = verdict.decision
@@ -345,6 +351,24 @@ def show_verdicts(verdicts: Sequence[StandingVerdict]) -> None:
     if rest:
         listed = ", ".join(f"{count:,} {decision}" for decision, count in rest.items())
         say(f"... and {listed}; the report has them all")
+
+
+def _show_named(verdicts: Sequence[StandingVerdict]) -> None:
+    """Print many named releases by what was decided of them, each sentence once."""
+    for decision in MARKS:
+        decided = [v for v in verdicts if v.decision is decision]
+        if not decided:
+            continue
+        lost = " (no guarantee remains)" if decided[0].warning else ""
+        say(f"{MARKS[decision]}: {len(decided)} of {len(verdicts)} releases{lost}",
+            style=STYLES[decision])  # fmt: skip
+        say(some([v.mechanism for v in decided], MOST_NAMED), indent="    ")
+        for line in dict.fromkeys(line for v in decided for line in (v.sentence, v.advice) if line):
+            say(line, indent="    ")
+        binding = Counter(v.binding for v in decided if v.binding).most_common(MOST_NAMED)
+        if binding:
+            counts = ", ".join(f"{name} ({count})" for name, count in binding)
+            say(f"Binding requirement: {counts}", indent="    ")
 
 
 def _verdict_lines(verdict: StandingVerdict) -> Iterator[str]:

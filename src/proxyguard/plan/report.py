@@ -108,7 +108,7 @@ def _chosen_lines(found: Recommendation) -> list[str]:
         f"Cost {option.cost:,.10g}; {option.way.label}; tests: {option.way.tests}"
         f"{_settings(option)}.",
         f"Law: {law.origin}; {law.reliability:.1%} of releases valid.",
-        f"If the pilot was too hopeful (reliability {_doubted(found):.1%}, margins "
+        f"If that is too hopeful (reliability {_doubted(found):.1%}, margins "
         f"{1 - DOUBTED_MARGIN:.0%} smaller), the chance is {found.doubted.value:.3f}.",
     ]
     if law.thinned() is not law:

@@ -430,7 +430,16 @@ def release_picture(
         f"{beside(max(estimates), limit)}."
     )
     title = f"{requirement}: all releases against the limit"
-    return framed(title, says, marks, HEIGHT, heading=requirement)
+    return framed(title, says, marks, HEIGHT, heading=_heading(requirement))
+
+
+def _heading(requirement: str) -> str:
+    """Return a requirement as a heading: of a query its cell and its side, which tell it apart."""
+    for words, arrow in ((" (target above release)", " ↑"), (" (target below release)", " ↓")):
+        if requirement.endswith(words):
+            query = requirement.removesuffix(words)
+            return (query.partition(": ")[2] or query) + arrow
+    return requirement
 
 
 def beside(estimate: float, limit: float) -> str:

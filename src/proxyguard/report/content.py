@@ -346,7 +346,16 @@ def _about(sources: Sources) -> list[str]:
         return []
     lines = [f"Means are over {words}." for words in predicate.estimand.values()]
     lines += record.models_of(sources)
-    for mechanism in sources.in_order(predicate.redraws):
+    members = () if sources.registry is None else sources.registry.members.values()
+    named = {name for member in members for name in member.stand_ins}
+    drawn = [name for name in sources.in_order(predicate.redraws) if name not in named]
+    if len(drawn) < len(predicate.redraws):
+        lines.append(
+            "Of named releases nothing is drawn again: what is said of one is about that table, "
+            "and not about what made it. Conditional on the source table; the learning procedure "
+            "and its settings."
+        )
+    for mechanism in drawn:
         redrawn = "; ".join(predicate.redraws[mechanism]) or "nothing that is known here"
         fixed = "; ".join(predicate.conditional_on[mechanism])
         lines.append(f"{mechanism}: every draw redraws {redrawn}. Conditional on {fixed}.")

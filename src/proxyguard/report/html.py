@@ -291,6 +291,7 @@ class Card:
     sentence: str
     warning: str
     together: str
+    binding: str
     icon: Markup
     interval: Markup | None
 
@@ -355,6 +356,7 @@ def card_of(verdict: ReportVerdict) -> Card:
         sentence=_unbroken(verdict.sentence),
         warning=verdict.warning,
         together=_unbroken(verdict.together),
+        binding=verdict.binding,
         icon=_icon(decision),
         interval=None if interval is None else _markup(to_svg(interval)),
     )
@@ -376,6 +378,15 @@ def _tally(cards: Sequence[Card]) -> list[Tally]:
         Tally(icon=_icon(decision), word=word, count=sum(c.decision == decision for c in cards))
         for decision, word in DECISIONS.items()
     ]
+
+
+def _said(cards: Sequence[Card]) -> list[tuple[str, str]]:
+    """Return what each decision says, where it is the same of all verdicts that have it.
+
+    Of a hundred named releases one sentence in a hundred cells would hide which they are about.
+    """
+    said = dict.fromkeys((card.word, card.sentence) for card in cards)
+    return [*said] if len(said) == len({card.word for card in cards}) else []
 
 
 def release_lists(sources: Sources) -> list[ReleaseList]:
@@ -489,6 +500,7 @@ def to_html(report: Report, sources: Sources) -> str:
         report=report,
         verdicts=cards,
         tally=_tally(cards) if len(cards) > CARDS else [],
+        said=_said(cards),
         status=sources.status,
         contents=[(name, words) for name, words, there in present if there],
         groups=groups,

@@ -260,8 +260,9 @@ def framed(
     title: str, says: str, marks: Sequence[Mark], height: float, heading: str = ""
 ) -> Picture:
     """Return a picture as wide as all are, under a heading that it may have."""
-    words = shorten(heading, WIDTH, 14.0)
-    top = [Writing(0.0, 14.0, words, "strong", size=13.0)] if heading else []
+    size = 13.0 if text_width(heading, 14.0) <= WIDTH else 11.0
+    words = shorten(heading, WIDTH, size + 1.0)
+    top = [Writing(0.0, 14.0, words, "strong", size=size)] if heading else []
     return Picture(width=WIDTH, height=height, title=title, says=says, marks=(*top, *marks))
 
 

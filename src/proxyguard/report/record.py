@@ -36,6 +36,7 @@ from proxyguard.documents.ledger import (
 from proxyguard.documents.registry import DrawnMechanism, Facts, Registry
 from proxyguard.documents.releases import AnyDraw, DrawnRelease, GivenRelease
 from proxyguard.exact.sequential import sharp_boundary
+from proxyguard.printable import shortly
 from proxyguard.registry.parts import ClaimPart
 from proxyguard.registry.test import Bound
 from proxyguard.report.sources import Entries, Sources, table
@@ -525,7 +526,7 @@ def stated_table(predicate: Predicate | None) -> ReportTable:
     listed = () if predicate is None else predicate.stated_not_checked
     return table(
         "Stated, not checked", ("about", "the author's word"),
-        [(stated.about, stated.words) for stated in listed],
+        [(shortly(stated.about), stated.words) for stated in listed],
         "Nothing in the folder shows these; verify computes the rest again.", "provenance",
     )  # fmt: skip
 
