@@ -49,6 +49,7 @@ from proxyguard.losses.records import Records as Records
 from proxyguard.modes.claim import Claim as Claim
 from proxyguard.modes.evidence import Decision as Decision
 from proxyguard.modes.sequential import SequentialPlan as SequentialPlan
+from proxyguard.modes.smooth import choose_ramps as choose_ramps
 from proxyguard.plan.law import Law as Law
 from proxyguard.plan.law import assumed_law as assumed_law
 from proxyguard.plan.law import pilot_law as pilot_law

@@ -26,7 +26,7 @@ from audit.test_rules import (
     sealed_audit,
     table,
 )
-from conformance.ramps import best_ramps
+from conformance.ramps import ramps_by_hand
 from proxyguard import Requirement
 from proxyguard.audit.audit import Audit
 from proxyguard.documents.canonical import digest
@@ -71,7 +71,7 @@ def by_hand(audit: Audit) -> tuple[str, float, list[float]]:
     claim = {"mode": "smooth", "reliability_target": "0.3", "alpha": "0.05"}
     plan = AuditPlan(claim=planned(Claim.of(claim)), n=3000, releases=12)
     brier = Requirement(name="risk", low=0, high=1, limit=0.2, slack=0.01)
-    share, (width,) = best_ramps(plan, [(brier, np.array(scores))])
+    share, (width,) = ramps_by_hand(plan, [(brier, np.array(scores))])
     return share, width, scores
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -244,6 +245,7 @@ name = "Brier risk"
 loss = "brier"
 form = "absolute"
 limit = "{limit}"
+{score}
 
 [[mechanism]]
 name = "bootstrap"
@@ -280,7 +282,15 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     def build(*, sealed: bool, **changes: Any) -> tuple[str, ...]:
         roles = changes.pop("roles", "[claim]\n")
         text = DECLARATION.format(
-            **{"rows": 300, "draws": 12, "limit": "0.25", "claim": "", "disclosure": "", **changes}
+            **{
+                "rows": 300,
+                "draws": 12,
+                "limit": "0.25",
+                "claim": "",
+                "disclosure": "",
+                "score": "",
+                **changes,
+            }
         ).replace("[claim]\n", roles)
         folder, home, data = tmp_path / "audit", tmp_path / "home", tmp_path / "data"
         audit = Audit(folder, home=home, data=[data], workers=1)
@@ -311,6 +321,65 @@ def test_pilots_of_a_sealed_audit_become_its_plan(make: Make) -> None:
     chosen = json.loads(searched.stdout)["bootstrap"]["chosen"]
     assert chosen["n"] == 300
     assert chosen["releases"] <= 50
+
+
+def test_a_plan_says_what_ramps_of_each_width_cost_and_writes_the_best(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    risks = np.r_[np.clip(rng.normal(0.18, 0.02, 29), 0.02, 0.28), 0.5]
+    losses = (rng.random((30, 400)) < risks[:, None]).astype(float)
+    np.savez(
+        tmp_path / "pilots.npz", losses=losses[:, :, None], releases=np.arange(30),
+        requirements=np.array(["error"]),
+    )  # fmt: skip
+    place = tmp_path / "plan.toml"
+    done = proxyguard(
+        "plan", "--require", "name=error,limit=0.3,two-valued", "--losses", tmp_path / "pilots.npz",
+        "--reliability-target", "0.8", "--mode", "smooth", "--records", 20_000, "--releases", 200,
+        "--no-stress", "--json", "--toml", place,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    value = json.loads(done.stdout)["plan"]
+    chosen, tried = value["chosen"], value["ramps"]
+    assert chosen["mode"] == "smooth"
+    cutoff = 0.3 - chosen["slacks"]["error"]
+    means = losses.mean(axis=1)
+    middle = np.sort(means[means < cutoff])[(np.sum(means < cutoff) - 1) // 2]
+    for row in tried:
+        assert row["ramps"][0] == pytest.approx(float(row["share"]) * (cutoff - middle), rel=1e-3)
+        # Of the pilots below the limit together with those above it, by their cautious share.
+        valid = means < 0.3
+        score = np.clip((cutoff - means) / row["ramps"][0], 0.0, 1.0)
+        share = (np.sum(valid) + 0.5) / 31
+        assert row["score"] == pytest.approx(share * score[valid].mean(), rel=1e-6)
+    best = max(tried, key=lambda row: row["bound"])
+    assert chosen["ramps"]["error"] == best["ramps"][0]
+    assert best["bound"] > 0.8
+    assert best["records"] <= 20_000
+    # In the blocks to register the costs are comments, the chosen widths marked.
+    blocks = place.read_text()
+    assert tomllib.loads(blocks)["claim"]["mode"] == "smooth"
+    assert f'ramp = "{best["ramps"][0]!r}"' in blocks
+    assert 'ramp = { width = "development", pilot = "NAME" }' in blocks
+    (marked,) = (line for line in blocks.split("\n") if line.startswith("#   *"))
+    assert marked.split()[2] == best["share"]
+    assert f"{best['records']:,}" in marked
+
+
+def test_a_declared_rule_for_ramps_is_planned_in_its_own_mode(make: Make) -> None:
+    pilots = '[[pilot]]\nname = "p"\ngenerator = "bootstrap"\ndraws = 4\nseeds = { first = 50 }\n'
+    place = make(
+        sealed=True, claim='mode = "smooth"', roles=pilots + "\n[claim]\n",
+        score='slack = "0.02"\nramp = { width = "development", pilot = "p" }',
+    )  # fmt: skip
+    asked = ("--pilot-draws", 6, "--no-stress", "--reliability", "0.9")
+    done = proxyguard("plan", *place, *asked, "--power", "0.5", "--most-releases", 60)
+    assert done.exit_code in (0, 3), (done.output, done.exception)
+    assert "direct" not in done.stdout
+    assert "smooth, sharp" in done.stdout or "This audit cannot succeed" in done.stdout
+    registered = proxyguard("register", *place[:-2])
+    assert registered.exit_code == 0, registered.output
+    words = r"target: Brier risk: limit 0\.25, slack 0\.02, ramp 0\.\d+ chosen on development"
+    assert re.search(words, registered.stdout)
 
 
 @pytest.mark.whole

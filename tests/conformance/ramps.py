@@ -58,7 +58,9 @@ def predicted(plan: AuditPlan, ramped: list[tuple[Requirement, float]], score: f
     return max(0.0, low - c) / (1.0 if bound == "paper" or c >= 1.0 else 1.0 - c)
 
 
-def best_ramps(plan: AuditPlan, judged: list[tuple[Requirement, Array]]) -> tuple[str, list[float]]:
+def ramps_by_hand(
+    plan: AuditPlan, judged: list[tuple[Requirement, Array]]
+) -> tuple[str, list[float]]:
     """Return the best share and its widths: every share tried, the widest of equals taken.
 
     ``judged`` has each requirement with the pilots' means on its registered scale.

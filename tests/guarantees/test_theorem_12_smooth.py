@@ -14,11 +14,11 @@ from proxyguard.modes.planning import AuditPlan, planned
 from proxyguard.modes.smooth import (
     Pilots,
     SmoothEvidence,
+    best_ramps,
     certify_ramp_markov,
     certify_smooth,
     certify_smooth_rescaled,
     certify_smooth_sharp,
-    choose_ramps,
     ramps_tried,
 )
 from proxyguard.registry.budget import direct_budget, sharp_budget
@@ -153,7 +153,7 @@ def test_widths_from_pilots_keep_the_level(within_budget, repeat):
         if trial % 100 == 0:  # other pilots, and so now and then another width
             means = np.where(rng.random(20) < 0.9, rng.normal(0.3, 0.05, 20), 0.5)
             pilots = Pilots(means=means[:, None], chances=np.full(20, 1 / 20))
-            chosen = choose_ramps(PLAN, (FALLS,), pilots)
+            chosen = best_ramps(PLAN, (FALLS,), pilots)
         errors += falsely_validates(rng, chosen.scores, rng.binomial(450, TARGET), verdicts)
     assert within_budget(errors, trials, ALPHA)
     assert errors > 0.3 * ALPHA * trials  # the level is spent

@@ -245,6 +245,13 @@ DOORS: dict[str, Door] = {
         "members": [*LIST, None, {}, {"a": 3}, {"": pg.NamedReleases(ZEROS, RULES)}], "seed": SEED,
         "alpha": [*LEVEL, None], "mode": CHOICE,
     }),
+    "choose_ramps": (
+        pg.choose_ramps, {"law": LAW, "n": 900, "releases": 20, "reliability_target": "0.8"}, {
+            "law": [*OBJECT, None], "n": [*SIZE, None], "releases": [*SIZE, None],
+            "reliability_target": [*LEVEL, None], "alpha": [*LEVEL, None],
+            "mechanisms": [*SIZE, None], "bound": [*CHOICE, None],
+        },
+    ),
     "code_of": (pg.code_of, {"defined": in_a_notebook()}, {
         "defined": [*OBJECT, None, len, int, np.zeros, lambda source, rng: source],
     }),

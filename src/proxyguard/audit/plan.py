@@ -32,7 +32,7 @@ from proxyguard.plan.question import Question
 from proxyguard.plan.recommend import needs
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import Clustered, Design, Stratified, StratifiedClusters
-from proxyguard.registry.parts import ClaimPart, Drawn, MechanismPart, Seeds
+from proxyguard.registry.parts import ClaimPart, Drawn, MechanismPart, RampRule, Seeds
 from proxyguard.registry.requirement import Requirement
 from proxyguard.seal.ledger import Stage
 
@@ -275,6 +275,7 @@ class OpenChoices(TypedDict, total=False):
     budget: float
     power: float
     design: Design
+    modes: tuple[str, ...]
     digits: int | None
 
 
@@ -308,6 +309,8 @@ def declared_question(workplace: Workplace, **choices: Unpack[OpenChoices]) -> Q
     if not searching:
         # The fewest, so that the answer is on the safe side for every mechanism of the family.
         sizes = {**sizes, "releases": min(m.draws for m in member.mechanism)}
+    if any(isinstance(part.ramp, RampRule) for part in member.requirement):
+        sizes = {**sizes, "modes": (claim.kind.mode,)}  # the one that a rule for ramps is for
     declared: OpenChoices = {
         "reliability_target": claim.reliability_target,
         "alpha": claim.alpha,

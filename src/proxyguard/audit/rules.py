@@ -28,7 +28,7 @@ from proxyguard.losses.measure import (
 )
 from proxyguard.losses.query import BoundedQuery, codings, expand
 from proxyguard.modes.planning import AuditPlan, decimal_down, planned
-from proxyguard.modes.smooth import Pilots, choose_ramps
+from proxyguard.modes.smooth import Pilots, best_ramps
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import (
@@ -204,7 +204,7 @@ def _ramps(
         releases=min(mechanism.draws for mechanism in member.mechanism),
     )  # fmt: skip
     pilots = Pilots(means=np.array(means), chances=np.full(len(means), 1.0 / len(means)))
-    chosen = choose_ramps(plan, requirements, pilots)
+    chosen = best_ramps(plan, requirements, pilots)
     inputs = {
         "pilot": pilot, "share": chosen.share, "n_records": str(plan.n),
         "draws": str(plan.releases), "mechanisms": str(plan.mechanisms),

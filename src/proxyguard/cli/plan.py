@@ -60,6 +60,9 @@ def plan(
     digits: Annotated[int | None, typer.Option(
         "--digits", min=1, max=6,
         help="Of a disclosure: statistics are rounded to them. Default: as DIR declares.")] = None,
+    mode: Annotated[list[str] | None, typer.Option(
+        "--mode", help="A mode to compare, repeatable; smooth says what ramps of each width cost. "
+        "Default: all.")] = None,
     stress: Annotated[bool, typer.Option("--stress/--no-stress")] = True,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
     picture: Annotated[Path | None, typer.Option(
@@ -79,7 +82,7 @@ def plan(
         "n": records, "releases": releases, "most_records": most_records,
         "most_releases": most_releases, "budget": budget, "power": power, "digits": digits,
         "record_cost": record_cost, "release_cost": release_cost,
-        "screening_cost": screening_cost,
+        "screening_cost": screening_cost, "modes": tuple(mode) if mode else None,
     }  # fmt: skip
     # What was not typed is left to the declaration, or to the default of a question.
     choices = cast(

@@ -100,6 +100,19 @@ class AuditNeeds:
     obstacles: tuple[str, ...]  # why no outcome can validate; empty if some can
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RampCost:
+    """What ramps of one share of the releases' distances to their cutoffs cost at a plan's size."""
+
+    share: str
+    ramps: tuple[float, ...]  # one a requirement
+    score: float  # the mean ramp score under the law
+    kappa: float
+    sensitivity: float
+    bound: float  # on the reliability, if the draws have this mean score
+    records: int | None  # the fewest with which it would validate; None: no number does
+
+
 class Planned(MechanismClaim, ABC):
     """A claim whose chance of validation can be predicted."""
 
@@ -159,6 +172,12 @@ class Planned(MechanismClaim, ABC):
         tests = plan.tests(targets.law.requirements)
         pvalues = targets.release_pvalues(tests, level=levels.betting)
         return np.asarray(pvalues <= float(levels.threshold))
+
+    def ramp_costs(
+        self, plan: AuditPlan, requirements: Requirements, law: Law
+    ) -> tuple[RampCost, ...]:
+        """Return what ramps of every width that is tried cost; nothing where scores have none."""
+        return ()
 
     def most_errors(self, plan: AuditPlan, requirement: Requirement, levels: Levels) -> int | None:
         """Return the most errors with which a release scores under one two-valued requirement.

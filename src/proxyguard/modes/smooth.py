@@ -17,7 +17,7 @@ from proxyguard.exact.mean import kl_mean_lower
 from proxyguard.exact.rounding import GUARD, Array, weaken_lower
 from proxyguard.exact.sharp import smooth_lower, smooth_pvalue
 from proxyguard.modes import planning
-from proxyguard.modes.claim import Levels, Tests, choice, level
+from proxyguard.modes.claim import Claim, Levels, Tests, choice, level
 from proxyguard.modes.direct import direct_budget, slack_objections
 from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound, rescale
 from proxyguard.modes.planning import (
@@ -26,6 +26,7 @@ from proxyguard.modes.planning import (
     AuditPlan,
     Choice,
     Planned,
+    RampCost,
     Rng,
     Settings,
     Way,
@@ -35,6 +36,7 @@ from proxyguard.plan.law import Law
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.design import Design, Sampling
+from proxyguard.registry.numbers import MOST_DRAWS, MOST_RECORDS, Level, whole
 from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.test import (
     Bound,
@@ -187,6 +189,14 @@ def certify_smooth_sharp(
     )
 
 
+def _pvalue(scores: SmoothEvidence, reliability: float) -> float:
+    """Return the sharp p-value of a reliability of at most so much."""
+    return smooth_pvalue(
+        scores.rounded, scores.n_releases, target=reliability, kappa=scores.kappa,
+        sensitivity=scores.sensitivity, n_records=scores.n_records,
+    )  # fmt: skip
+
+
 def _parts(
     evidence: SmoothEvidence, budget: Budget
 ) -> tuple[float, float, tuple[tuple[str, float], ...]]:
@@ -213,6 +223,11 @@ class Pilots:
 
     means: Array  # (A, J), unit scale
     chances: Array  # (A,), summing to at most 1: the rest never scores
+
+    @classmethod
+    def of(cls, law: Law) -> Pilots:
+        """Return the releases of a law."""
+        return cls(means=law.means, chances=law.releases)
 
     def middle_below(self, requirement: Requirement, j: int) -> float:
         """Return the median of the ``j``-th means below the cutoff, the lower of two middle ones.
@@ -279,7 +294,7 @@ def ramps_tried(plan: AuditPlan, requirements: Requirements, pilots: Pilots) -> 
     ]  # fmt: skip
 
 
-def choose_ramps(plan: AuditPlan, requirements: Requirements, pilots: Pilots) -> Ramps:
+def best_ramps(plan: AuditPlan, requirements: Requirements, pilots: Pilots) -> Ramps:
     """Return the ramps of `ramps_tried` with the largest predicted bound, of equal ones the widest.
 
     Guarantee
@@ -288,17 +303,73 @@ def choose_ramps(plan: AuditPlan, requirements: Requirements, pilots: Pilots) ->
     as long as the pilots are neither the draws that are scored nor judged on the target.
     """
     claim, budget = _smooth(plan), plan.levels(requirements).lower
+    widest, *others = _ramped(plan, requirements, pilots)
+    # Promising ones early, so that few bounds are computed in full.
+    others.sort(key=lambda one: claim.promise(one[2], budget), reverse=True)
     best: Ramps | None = None
-    tried = _ramped(plan, requirements, pilots)
-    if claim.bound is Bound.SHARP:  # likely ones first, so that few bounds are computed in full
-        tried.sort(key=lambda one: claim.pvalue(one[2], claim.target))
-    for share, ramped, scores in tried:
+    for share, ramped, scores in (widest, *others):
         if best is not None and not claim.exceeds(scores, budget, best.bound + APART):
             continue
         value = claim.bounded(scores, budget).value
         best = Ramps(share=share, requirements=ramped, scores=scores, bound=value)
     assert best is not None  # there are widths
     return best
+
+
+def choose_ramps(
+    law: Law, *, n: int, releases: int, reliability_target: Level, alpha: Level = "0.05",
+    mechanisms: int = 1, bound: str = "sharp",
+) -> tuple[Requirement, ...]:  # fmt: skip
+    """Return the requirements of a law with the ramps that its releases predict the best bound for.
+
+    Parameters
+    ----------
+    law
+        Of pilots, `pilot_law`, or assumed; its requirements have a slack. A ramp of theirs stays.
+    n, releases
+        Target records and draws of the audit.
+    reliability_target
+        The reliability to show.
+    alpha
+        The error of the validation direction.
+    mechanisms
+        How many mechanisms share ``alpha``.
+    bound
+        ``"sharp"``, ``"rescaled"`` or ``"paper"``.
+
+    Returns
+    -------
+    tuple of Requirement
+        For `certify` in smooth mode. The bounds hold as long as neither the draws that are scored
+        nor the target are among the pilots (theory section 2, "Widths from development").
+
+    Raises
+    ------
+    RegistryError
+        A requirement has no slack, or no release of the law lies below its cutoff.
+
+    Examples
+    --------
+    >>> from proxyguard import pilot_law
+    >>> error = Requirement(name="error", low=0, high=1, limit=0.3, slack=0.03)
+    >>> pilots = pilot_law([[[0.1], [0.2]], [[0.2], [0.2]]], [error])
+    >>> (chosen,) = choose_ramps(pilots, n=10_000, releases=100, reliability_target="0.8")
+    >>> chosen.ramp
+    0.06
+    """
+    if not isinstance(law, Law):
+        raise RegistryError(f"choose_ramps takes a Law, such as of pilot_law, got {law!r}")
+    choices = {
+        "mode": Smooth.mode, "reliability_target": reliability_target, "alpha": alpha,
+        "bound": bound,
+    }  # fmt: skip
+    plan = AuditPlan(
+        claim=planning.planned(Claim.of(choices)),
+        n=whole(n, "n", most=MOST_RECORDS),
+        releases=whole(releases, "releases", most=MOST_DRAWS),
+        mechanisms=whole(mechanisms, "mechanisms", most=MOST_DRAWS),
+    )
+    return best_ramps(plan, law.requirements, Pilots.of(law)).requirements
 
 
 def _smooth(plan: AuditPlan) -> Smooth:
@@ -419,17 +490,23 @@ class Smooth(ScoredViolations, Planned):
         return certify(scores, budget)
 
     def exceeds(self, scores: SmoothEvidence, budget: Budget, reliability: float) -> bool:
-        """Return whether the bound lies above a reliability; the sharp one without computing it."""
+        """Return whether the bound lies above a reliability, mostly without computing it."""
         if self.bound is Bound.SHARP and 0.0 < reliability < 1.0:
-            return self.pvalue(scores, reliability) <= float(budget.total)
+            return _pvalue(scores, reliability) <= float(budget.total)
+        # A mean has no limit above itself, so that scores without this room have no such bound.
+        if reliability > 0.0 and self.promise(scores, budget) <= reliability:
+            return False
         return self.bounded(scores, budget).value > reliability
 
-    def pvalue(self, scores: SmoothEvidence, reliability: float) -> float:
-        """Return the sharp p-value of a reliability of at most so much."""
-        return smooth_pvalue(
-            scores.rounded, scores.n_releases, target=reliability, kappa=scores.kappa,
-            sensitivity=scores.sensitivity, n_records=scores.n_records,
-        )  # fmt: skip
+    def promise(self, scores: SmoothEvidence, budget: Budget) -> float:
+        """Return what is cheap and large where the bound is; of a divided one never below it."""
+        if self.bound is Bound.SHARP:
+            return -_pvalue(scores, self.target)
+        radius = ramp_radius(scores.sensitivity, scores.n_records, alpha=float(budget.target))
+        allowance = min(1.0, scores.kappa + radius)
+        if self.bound is Bound.PAPER:
+            return scores.mean_score - allowance
+        return rescale(scores.mean_score, allowance)
 
     @classmethod
     def ways(cls, question: Asked, tests: Sequence[ComponentTest | None]) -> list[Way]:
@@ -439,13 +516,28 @@ class Smooth(ScoredViolations, Planned):
     @classmethod
     def settings(cls, way: Way, question: Asked, law: Law, n: int, releases: int) -> Settings:
         """Yield several slacks and shares of the error, with the ramps that are best by the law."""
-        pilots = Pilots(means=law.means, chances=law.releases)
+        pilots = Pilots.of(law)
         for requirements in planning.slack_settings(law):
             for share in planning.TARGET_SHARES if way.split else (None,):
                 plan = way.plan(
                     question, n, releases, **({} if share is None else {"target_share": share})
                 )
-                yield plan, choose_ramps(plan, requirements, pilots).requirements
+                yield plan, best_ramps(plan, requirements, pilots).requirements
+
+    def ramp_costs(
+        self, plan: AuditPlan, requirements: Requirements, law: Law
+    ) -> tuple[RampCost, ...]:
+        """Return what ramps of every share in `WIDTHS` cost with these slacks."""
+        open_ramps = tuple(replace(r, ramp=None) for r in requirements)
+        return tuple(
+            RampCost(
+                share=tried.share, ramps=tuple(float(r.ramp or 0.0) for r in tried.requirements),
+                score=tried.scores.mean_score, kappa=tried.scores.kappa,
+                sensitivity=tried.scores.sensitivity, bound=tried.bound,
+                records=tried.records(plan),
+            )
+            for tried in ramps_tried(plan, open_ramps, Pilots.of(law))
+        )  # fmt: skip
 
     def registered(self) -> dict[str, Choice]:
         """Return the bound, and the share of the target where it has one."""

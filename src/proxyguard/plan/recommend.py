@@ -21,7 +21,7 @@ from proxyguard.exact.planning import (
     least_releases_named,
     sufficient_records_named,
 )
-from proxyguard.modes.planning import AuditNeeds, AuditPlan, Way
+from proxyguard.modes.planning import AuditNeeds, AuditPlan, RampCost, Way
 from proxyguard.plan.law import Law
 from proxyguard.plan.question import Question, ways
 from proxyguard.plan.search import (
@@ -131,6 +131,7 @@ class Recommendation(ShownAsPage):
     needs: AuditNeeds
     paper: PaperLimits
     seed: int
+    ramps: tuple[RampCost, ...] = ()  # what other widths would cost, where scores have ramps
 
     @property
     def reaches(self) -> bool:
@@ -159,6 +160,7 @@ class Recommendation(ShownAsPage):
             "sizes": [option.to_dict() for option in self.sizes],
             "needs": {**asdict(self.needs), "obstacles": list(self.needs.obstacles)},
             "paper": self.paper.to_dict(),
+            "ramps": [{**asdict(one), "ramps": list(one.ramps)} for one in self.ramps],
             "digits": self.question.digits,
             "seed": self.seed,
         }
@@ -271,7 +273,7 @@ def recommend(
         alternatives=tuple(sorted(tuned, key=lambda o: -o.power.value)),
         sizes=tuple(found), needs=needs(chosen.requirements, chosen.plan),
         paper=paper_limits(chosen.requirements, [float(m) for m in law.margins], chosen.plan),
-        seed=seed,
+        seed=seed, ramps=chosen.plan.claim.ramp_costs(chosen.plan, chosen.requirements, small),
     )  # fmt: skip
 
 

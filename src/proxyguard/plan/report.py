@@ -78,6 +78,8 @@ class PlanReport(ShownAsPage):
                 *_stress_lines(self.stress),
                 *_sequential_lines(self.found, self.sequential),
                 "",
+                *ramp_lines(self.found),
+                *([""] if self.found.ramps else []),
                 *_limit_lines(self.found),
                 *screening_lines(self.found.question.design),
                 *group_lines(self.found),
@@ -229,6 +231,32 @@ def _error(standard_error: float) -> str:
     return f" (Monte Carlo error {standard_error:.2g})" if standard_error > 0.0 else " (exact)"
 
 
+def ramp_lines(found: Recommendation) -> list[str]:
+    """Return what ramps of each width cost, the chosen ones marked; nothing without ramps."""
+    if not found.ramps:
+        return []
+    requirements = found.chosen.requirements
+    chosen = tuple(r.ramp for r in requirements)
+    lines = [
+        "Ramp widths, as shares of the releases' distance to the cutoff (score: their mean ramp",
+        "score; bound: on the reliability, if draws score so; records: the fewest with which that",
+        f"validates; widths: of {', '.join(r.name for r in requirements)}):",
+        f"    {'share':>5} {'score':>7} {'kappa_h':>9} {'rho_h':>9} {'bound':>7} {'records':>11}"
+        "  widths",
+    ]
+    for one in found.ramps:
+        mark = "*" if one.ramps == chosen else " "
+        records = "none" if one.records is None else f"{one.records:,}"
+        widths = ", ".join(f"{ramp:g}" for ramp in one.ramps)
+        if len(one.ramps) > 4:
+            widths = f"{min(one.ramps):g} to {max(one.ramps):g}"
+        lines.append(
+            f"  {mark} {one.share:>5} {one.score:>7.3f} {one.kappa:>9.2g} {one.sensitivity:>9.2g} "
+            f"{one.bound:>7.3f} {records:>11}  {widths}"
+        )
+    return lines
+
+
 def _limit_lines(found: Recommendation) -> list[str]:
     needs, paper = found.needs, found.paper
     lines = ["Necessary, whatever the releases score:"]
@@ -322,6 +350,11 @@ def plan_toml(found: Recommendation) -> str:
         if requirement.slack is not None:
             ramp = "" if requirement.ramp is None else f', ramp = "{requirement.ramp!r}"'
             lines.append(f'# requirement {requirement.name}: slack = "{requirement.slack!r}"{ramp}')
+    if found.ramps:
+        lines.append(
+            '# or at registration, by a [[pilot]]: ramp = { width = "development", pilot = "NAME" }'
+        )
+        lines += [f"# {line}" for line in ramp_lines(found)]
     lines += ["[claim]", f'mode = "{claim.mode}"']
     if option.way.test is not None:
         lines.append(f'test = "{option.way.test.value}"')
