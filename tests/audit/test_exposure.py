@@ -822,9 +822,9 @@ def test_attacks_see_neither_excluded_columns_nor_the_target(copying: Path) -> N
 
 def test_an_unresolved_exposure_gets_no_sizes_and_pilots_do_not_plan_it(tmp_path: Path) -> None:
     narrow = EVERYWHERE.replace("0.25", "0.09")
-    audit = new_audit(tmp_path, USEFUL, narrow, mechanism(NOISE, 3), CLAIM)
+    audit = new_audit(tmp_path, narrow, mechanism(NOISE, 3), CLAIM)
     audit.seal()
-    with pytest.raises(RegistryError, match="attacks on them are not simulated"):
+    with pytest.raises(RegistryError, match="planned separately.*; nothing else is required"):
         pilot_laws(audit.place, draws=2, first_seed=4000, reliability=None)
     audit.run()
     assert decisions_of(audit) == {Decision.UNRESOLVED}

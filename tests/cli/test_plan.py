@@ -15,9 +15,11 @@ from typer.testing import CliRunner, Result
 
 from conformance.draws import draw_here as draw_in_this_process
 from proxyguard.audit.audit import Audit
+from proxyguard.audit.plan import pilot_laws
 from proxyguard.cli import show
 from proxyguard.cli.main import app
 from proxyguard.errors import ProxyGuardError, RegistryError, StageError
+from proxyguard.plan.law import Law
 
 ERROR = "name=error,limit=0.3,margin=0.1,two-valued"
 SIZES = ("--records", "250", "--releases", "40")
@@ -280,7 +282,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     (tmp_path / "data" / "table.csv").write_text("first,second,label\n" + "\n".join(lines) + "\n")
 
     def build(*, sealed: bool, **changes: Any) -> tuple[str, ...]:
-        roles = changes.pop("roles", "[claim]\n")
+        roles, edit = changes.pop("roles", "[claim]\n"), changes.pop("edit", str)
         text = DECLARATION.format(
             **{
                 "rows": 300,
@@ -292,6 +294,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
                 **changes,
             }
         ).replace("[claim]\n", roles)
+        text = edit(text)
         folder, home, data = tmp_path / "audit", tmp_path / "home", tmp_path / "data"
         audit = Audit(folder, home=home, data=[data], workers=1)
         audit.init(text)
@@ -442,6 +445,100 @@ def test_a_mechanism_with_a_role_is_planned_from_the_pilot_that_plays_it(make: M
     # Its three pilots were chosen for their margins, so the plan draws others.
     again = proxyguard("plan", *place, "--pilot-draws", 3, "--pilot-seed", 219)
     refused(again, RegistryError, "those pilots gave limits or roles")
+
+
+QUERIES = """
+[[requirement]]
+name = "labels by sign"
+form = "query"
+query = { marginals = [["label", "first"]], bins = { first = ["0"] } }
+limit = "0.25"
+
+[[requirement]]
+name = "second"
+form = "query"
+query = { mean = "second", range = ["-3", "3"] }
+group = { label = "yes" }
+limit = "0.7"
+
+"""
+
+EXPOSED = """
+[[requirement]]
+name = "who was in it"
+exposure = "advantage everywhere"
+attacks = ["dcr"]
+limit = "0.5"
+
+[exposure]
+seed = 5
+
+"""
+LOSS = """[[requirement]]
+name = "Brier risk"
+loss = "brier"
+form = "absolute"
+limit = "0.25"
+"""
+
+
+def pilots_of(place: tuple[str, ...]) -> Law:
+    """Return the law of six pilots of an audit."""
+    folder, _, home, _, data, *_ = place
+    audit = Audit(folder, home=home, data=[data], workers=1)
+    return pilot_laws(audit.place, draws=6, first_seed=4000, reliability=0.9)["bootstrap"]
+
+
+def test_queries_are_planned_like_losses(make: Make) -> None:
+    law = pilots_of(make(sealed=True, roles=QUERIES + "[claim]\n"))
+    # Four cells and one mean, two sides each, and the loss: the ten nearest of eleven.
+    assert law.origin == (
+        "6 pilot releases on 100 records, with the 10 of 11 requirements nearest to their limits "
+        "(a release that misses another never scores)"
+    )
+    margins = dict(zip([r.name for r in law.requirements], law.margins, strict=True))
+    cells = {name.partition(" (")[0] for name in margins if name.startswith("labels by sign: ")}
+    for cell in cells:
+        # What lies above the limit on one side lies below it on the other.
+        sides = [margins.get(f"{cell} (target {side} release)") for side in ("above", "below")]
+        assert None in sides or sum(sides) == pytest.approx(0.5, abs=1e-9)
+    assert len(cells) == 4
+    # The mean is over a group, and its release answers over its own records of it.
+    (mean,) = [
+        j for j, r in enumerate(law.requirements) if r.name == "second (target above release)"
+    ]
+    assert law.shares[mean] < 1.0
+    assert law.answers is not None
+    shares = np.array([r.indicator for r in law.requirements])
+    assert np.all((law.answers > 0.0) == shares)
+
+
+def test_queries_alone_are_planned_without_a_procedure(make: Make) -> None:
+    def alone(text: str) -> str:
+        text = text.replace('outcome = "label"\npositive = "yes"\n', "").replace(LOSS, "")
+        return text.replace('[procedure]\nlibrary = ["fixed_logistic"]\n', "").replace(
+            "stratify = true, ", ""
+        )
+
+    place = make(sealed=True, roles=QUERIES + "[claim]\n", edit=alone)
+    assert len(pilots_of(place).requirements) == 10
+
+
+def test_what_is_about_exposure_is_left_out_and_said(make: Make) -> None:
+    def exposed(text: str) -> str:
+        held = 'members = "0.5"\nreference = "0.25"\nsplit_seed = 4'
+        return text.replace("[development]\n", f"[development]\n{held}\n")
+
+    law = pilots_of(make(sealed=True, roles=EXPOSED + "[claim]\n", edit=exposed))
+    assert [r.name for r in law.requirements] == ["Brier risk"]
+    assert "records, without 'who was in it' about exposure (planned separately: " in law.origin
+    assert "numbers of members and of target records" in law.origin
+
+
+def test_an_audit_without_validation_says_what_to_write_before_the_seal(make: Make) -> None:
+    chosen = 'validation = { fraction = "0.25", stratify = true, seed = 12 }\n'
+    place = make(sealed=True, edit=lambda text: text.replace(chosen, ""))
+    refused(proxyguard("plan", *place), RegistryError, 'write validation = { fraction = "0.25"')
 
 
 def test_a_mechanism_with_a_role_is_planned_only_after_sealing(make: Make) -> None:

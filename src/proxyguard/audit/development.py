@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import fsum, sqrt
 from typing import TYPE_CHECKING
 
@@ -59,11 +60,22 @@ from proxyguard.tables.files import read_table_bytes
 if TYPE_CHECKING:
     import pandas as pd
 
+    from proxyguard.draw.protocol import Inputs
     from proxyguard.plan.search import Progress
 
 
-# Losses of pilot draws by pilot, seed and requirement: one for each record that counts.
-PilotLosses = dict[str, dict[int, dict[str, Array]]]
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JudgedPilot:
+    """One pilot release, judged on the validation part."""
+
+    losses: dict[str, Array]
+    """By requirement, one for each record that counts."""
+    answers: dict[str, float | None]
+    """By query, what the release answers, nothing where it cannot."""
+
+
+# By pilot and seed.
+JudgedPilots = dict[str, dict[int, JudgedPilot]]
 
 
 # The facts of a member that has no procedure and asks for no values.
@@ -296,10 +308,18 @@ class ValidationPart:
     """
 
     def __init__(self, development: MemberDevelopment, records: pd.DataFrame) -> None:
-        self.outcome = development.outcome
-        self.y = outcomes(records[self.outcome.column], self.outcome, "validation")
-        self.x = features(records, development.features)
-        self._coded = CodedRecords(records)
+        self._development, self._records = development, records
+        self.coded = CodedRecords(records)
+
+    @cached_property
+    def y(self) -> Array:
+        """The outcomes; a member without one has queries alone."""
+        outcome = self._development.outcome
+        return outcomes(self._records[outcome.column], outcome, "validation")
+
+    @cached_property
+    def _x(self) -> Inputs:
+        return features(self._records, self._development.features)
 
     @classmethod
     def of(cls, development: MemberDevelopment) -> ValidationPart | None:
@@ -311,13 +331,14 @@ class ValidationPart:
         """Return what a fitted procedure predicts for its records."""
         with threadpool_limits(1):
             return Predicted(
-                values=predict(fitted, self.x, self.outcome), threshold=fitted.threshold
+                values=predict(fitted, self._x, self._development.outcome),
+                threshold=fitted.threshold,
             )
 
     def counting(self, measure: Measure) -> NDArray[np.bool_]:
         """Return which of its records count for a measure: all, or those of its group."""
-        inside = measure.inside(self._coded)
-        return np.ones(self.y.size, dtype=bool) if inside is None else inside
+        inside = measure.inside(self.coded)
+        return np.ones(len(self.coded), dtype=bool) if inside is None else inside
 
     def mean_losses(self, measures: Sequence[Measure], predicted: Predicted) -> dict[str, float]:
         """Return the mean loss of every measure over the records that count for it.
@@ -401,9 +422,9 @@ def _policy(policy: str, seen: Array, n: int, outcome: Outcome) -> Array:
 
 def pilot_losses(
     development: MemberDevelopment, pilots: Sequence[Drawn], measures: Sequence[Measure],
-    source: Fitted,
-) -> PilotLosses:  # fmt: skip
-    """Draw every pilot and return each release's losses on validation data.
+    source: Fitted | None,
+) -> JudgedPilots:  # fmt: skip
+    """Draw every pilot and return each release's losses on validation data, and its answers.
 
     Parameters
     ----------
@@ -412,9 +433,9 @@ def pilot_losses(
     pilots
         The generators and the seeds of their draws.
     measures
-        The losses.
+        The losses and queries.
     source
-        The fitted source, for relative requirements.
+        The fitted source, for relative requirements; nothing where there are queries alone.
 
     Raises
     ------
@@ -426,7 +447,11 @@ def pilot_losses(
     place = development.place
     validation = ValidationPart.of(development)
     if validation is None:
-        raise RegistryError("pilots are judged on development.validation, which is missing")
+        raise RegistryError(
+            "pilots are judged on development.validation, which is missing: write "
+            'validation = { fraction = "0.25", seed = 1 } under [development] before the seal, or '
+            "plan from assumed margins, proxyguard plan --require"
+        )
     counting = [(m, validation.counting(m)) for m in measures]
     empty = [m.requirement.name for m, inside in counting if not inside.any()]
     if empty:
@@ -435,23 +460,31 @@ def pilot_losses(
             f"{empty}; name a group that it has, or leave the pilots out"
         )
     judged = [(m, inside) for m, inside in counting if m.loss is not None]
-    base = validation.predicted(source)
-    by_pilot: PilotLosses = {pilot.name: {} for pilot in pilots}
+    asked = {m.query.name: m for m in measures if m.query is not None}  # both sides ask the same
+    base = None if source is None else validation.predicted(source)
+    by_pilot: JudgedPilots = {pilot.name: {} for pilot in pilots}
 
     def keeper(pilot: Drawn) -> Keep:
-        losses = by_pilot[pilot.name]
+        kept = by_pilot[pilot.name]
 
         def keep(result: DrawResult) -> None:
             said = result.said
             if isinstance(said, Failed):
                 raise DrawError(f"pilot {pilot.name!r}, seed {said.seed}: {said.error}")
-            fitted = fitted_from(said, load_model(result.model, "a pilot", ()))
-            predicted = validation.predicted(fitted)
-            losses[said.seed] = {
-                m.requirement.name: m.of_predictions(validation.y, predicted, base)[inside]
-                for m, inside in judged
-            }
-            place.progress(f"pilot {pilot.name}", len(losses), pilot.draws)
+            losses, answers = {}, {}
+            if judged:
+                fitted = fitted_from(said, load_model(result.model, "a pilot", ()))
+                predicted = validation.predicted(fitted)
+                losses = {
+                    m.requirement.name: m.of_predictions(validation.y, predicted, base)[inside]
+                    for m, inside in judged
+                }
+            if asked:
+                table = read_table_bytes(result.release, f"pilot {pilot.name!r}, seed {said.seed}")
+                release = CodedRecords(table)
+                answers = {name: m.answer(release) for name, m in asked.items()}
+            kept[said.seed] = JudgedPilot(losses=losses, answers=answers)
+            place.progress(f"pilot {pilot.name}", len(kept), pilot.draws)
 
         return keep
 
@@ -496,15 +529,15 @@ def run_pilots(
     source: Source,
 ) -> dict[str, PilotFacts]:  # fmt: skip
     """Draw every registered pilot and return its mean losses on validation data."""
-    losses = pilot_losses(development, declaration.pilot, measures, source.fitted)
+    judged = pilot_losses(development, declaration.pilot, measures, source.fitted)
     return {
         pilot.name: PilotFacts(
             generator=str(pilot.generator),
             options=pilot.options,
             allowed=allowed_files(pilot.allow) if pilot.allow else None,
             means={
-                str(seed): {name: repr(float(np.mean(x))) for name, x in by_name.items()}
-                for seed, by_name in sorted(losses[pilot.name].items())
+                str(seed): {name: repr(float(np.mean(x))) for name, x in one.losses.items()}
+                for seed, one in sorted(judged[pilot.name].items())
             },
         )
         for pilot in declaration.pilot

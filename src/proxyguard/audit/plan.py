@@ -8,6 +8,7 @@ declaration, the ledger and the development part; nothing is written but the sou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypedDict, Unpack
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.audit.development import (
+    JudgedPilot,
     MemberDevelopment,
     ValidationPart,
     Workplace,
@@ -24,10 +26,12 @@ from proxyguard.audit.development import (
 )
 from proxyguard.audit.register import privacy_key
 from proxyguard.audit.rules import measures_of, planned_records, resolve_limits, resolve_roles
+from proxyguard.audit.score import answers_on
 from proxyguard.errors import RegistryError, StageError
+from proxyguard.exact.rounding import Array
 from proxyguard.losses.measure import Measure
 from proxyguard.modes.planning import AuditPlan, planned
-from proxyguard.plan.law import Law, cautious, pilot_law
+from proxyguard.plan.law import NEAREST, Law, cautious, nearest_requirements, pilot_law
 from proxyguard.plan.question import Question
 from proxyguard.plan.recommend import needs
 from proxyguard.registry.declaration import Declaration, Member
@@ -107,7 +111,8 @@ def pilot_laws(
     StageError
         The target is not sealed, so that there is no development part.
     RegistryError
-        The declaration is about releases, has no procedure, or has these seeds itself.
+        The declaration is about releases, requires nothing that pilots can tell of, or has these
+        seeds itself.
     """
     declaration = workplace.folder.declaration()
     ledger = workplace.folder.journal().ledger
@@ -119,49 +124,136 @@ def pilot_laws(
     if declaration.candidate or declaration.claim.level != "mechanism":
         raise RegistryError("a plan is about mechanisms; this declaration names releases")
     (member,) = declaration.members
+    if member.target.losses is not None:
+        raise RegistryError(
+            "losses are computed elsewhere here, and those of pilots too: give them to proxyguard "
+            "plan --losses FILE, with --require for each requirement"
+        )
     sealed = ledger.sealed.members[member.name]
     development = MemberDevelopment(workplace, member, sealed)
     facts = develop(development, declaration)
-    if facts.source is None:
-        raise RegistryError("pilots need a [procedure]; plan from assumed margins instead")
+    trained = any(part.loss is not None for part in member.requirement)
+    if facts.source is None and trained:
+        raise RegistryError(
+            "pilots need a [procedure], which is trained on them; plan from assumed margins instead"
+        )
     records = planned_records(member, sealed.records)
     limits = resolve_limits(member, facts, declaration.claim, records)
-    measures = measures_of(member, limits)
-    _check_plannable(measures)
+    measures, left_out = _plannable(measures_of(member, limits))
     # The declaration's own list: an author loads here what their own procedure stored.
     trusted = () if member.procedure is None else member.procedure.trusted
-    source = load_fitted(workplace.folder, facts.source.model, facts.source, trusted)
+    source = None
+    if facts.source is not None:
+        source = load_fitted(workplace.folder, facts.source.model, facts.source, trusted)
     roles = resolve_roles(declaration, limits, facts)
     pilots = [_pilot(m, roles, declaration, draws, first_seed) for m in member.mechanism]
-    losses = pilot_losses(development, pilots, measures, source)
-    requirements = [m.requirement for m in measures]
+    judged = pilot_losses(development, pilots, measures, source)
     validation = ValidationPart.of(development)
     assert validation is not None  # pilots were just judged on it
-    counting = np.stack([validation.counting(m) for m in measures], axis=1)
     laws = {}
-    # In the order of seeds: the order in which draws came back is no part of a law.
-    for name, by_seed in losses.items():
-        releases = [
-            _of_every_record(by_name, requirements, counting)
-            for _, by_name in sorted(by_seed.items())
-        ]
-        law = pilot_law(
-            np.stack(releases), requirements, reliability=reliability, counting=counting
-        )
+    for name, by_seed in judged.items():
+        # In the order of seeds: the order in which draws came back is no part of a law.
+        table = _PilotTable([one for _, one in sorted(by_seed.items())], measures, validation)
+        law = table.law(reliability)
+        law = replace(law, origin=f"{law.origin}{left_out}")
         # Twenty valid pilots of twenty do not make every release valid: the plan is then larger.
         laws[name] = law if reliability is not None else cautious(law)
     return laws
 
 
-def _of_every_record(
-    losses: Mapping[str, NDArray[np.float64]], requirements: Sequence[Requirement],
-    counting: NDArray[np.bool_],
-) -> NDArray[np.float64]:  # fmt: skip
-    """Return losses of all records, (n, J); those that do not count have the least there is."""
-    filled = np.tile([r.low for r in requirements], (len(counting), 1))
-    for j, requirement in enumerate(requirements):
-        filled[counting[:, j], j] = losses[requirement.name]
-    return filled
+def _plannable(measures: Sequence[Measure]) -> tuple[list[Measure], str]:
+    """Return what pilots tell of, and in words what is left out.
+
+    Raises
+    ------
+    RegistryError
+        Nothing is left to plan.
+    """
+    exposed = ", ".join(dict.fromkeys(repr(m.part) for m in measures if m.exposure is not None))
+    left = [m for m in measures if m.exposure is None]
+    separately = (
+        "planned separately: attacks are not simulated, and what they can show follows from the "
+        "numbers of members and of target records"
+    )
+    if not left:
+        raise RegistryError(
+            f"{exposed}: a requirement about exposure is {separately}; nothing else is required"
+        )
+    return left, f", without {exposed} about exposure ({separately})" if exposed else ""
+
+
+class _PilotTable:
+    """The pilots of one mechanism on the validation records, requirement by requirement."""
+
+    def __init__(
+        self, pilots: Sequence[JudgedPilot], measures: Sequence[Measure], validation: ValidationPart
+    ) -> None:
+        self._pilots, self._measures, self._validation = pilots, measures, validation
+        self._counting = [validation.counting(m) for m in measures]
+
+    def law(self, reliability: float | None) -> Law:
+        """Return the law of these pilots under the requirements nearest to their limits."""
+        kept, missing = self._nearest()
+        measures = [self._measures[j] for j in kept]
+        shape = (len(self._pilots), len(self._counting[0]), len(kept))
+        losses, answers = np.empty(shape), np.full((shape[0], shape[2]), np.nan)
+        for place, j in enumerate(kept):
+            # Those that do not count have the least loss there is.
+            losses[:, :, place] = self._measures[j].requirement.low
+            losses[:, self._counting[j], place] = self._losses(j)
+            answers[:, place] = self._answers(j)
+        answers[missing] = 0.0
+        losses[missing] = [m.requirement.high for m in measures]
+        shares = any(m.requirement.indicator for m in measures)
+        law = pilot_law(
+            losses, [m.requirement for m in measures], reliability=reliability,
+            counting=np.stack([self._counting[j] for j in kept], axis=1),
+            answers=np.nan_to_num(answers) if shares else None,
+        )  # fmt: skip
+        every = len(self._measures)
+        if len(kept) == every:
+            return law
+        return replace(
+            law,
+            origin=f"{law.origin}, with the {len(kept)} of {every:,} requirements nearest to their "
+            "limits (a release that misses another never scores)",
+        )
+
+    def _nearest(self) -> tuple[list[int], NDArray[np.bool_]]:
+        """Return which requirements are planned with, and which pilots miss one of the others."""
+        every = range(len(self._measures))
+        if len(every) <= NEAREST:
+            return list(every), np.zeros(len(self._pilots), dtype=bool)
+        below = np.empty((len(self._pilots), len(every)))
+        deviations = np.empty(below.shape)
+        for j in every:
+            losses = self._losses(j)
+            below[:, j] = self._measures[j].requirement.limit - losses.mean(axis=1)
+            deviations[:, j] = losses.std(axis=1)
+        valid = np.all(below > 0.0, axis=1)
+        if not valid.any():
+            valid[:] = True  # nothing is valid: whatever is planned with says so
+        kept = nearest_requirements((below / np.maximum(deviations, 1e-9))[valid])
+        others = np.setdiff1d(every, kept)
+        return [int(j) for j in kept], np.any(below[:, others] <= 0.0, axis=1)
+
+    def _losses(self, j: int) -> Array:
+        """Return one requirement's losses, pilots x records that count."""
+        measure, inside = self._measures[j], self._counting[j]
+        if measure.query is None:
+            return np.stack([one.losses[measure.requirement.name] for one in self._pilots])
+        values = measure.query.values(self._validation.coded)[inside]
+        name = measure.query.name
+        return np.stack([measure.of_query_values(values, p.answers[name]) for p in self._pilots])
+
+    def _answers(self, j: int) -> Array:
+        """Return what pilots answer on a side of a share, 0 where they do not; NaN of others."""
+        measure = self._measures[j]
+        if measure.query is None or not measure.requirement.indicator:
+            return np.full(len(self._pilots), np.nan)
+        said = [one.answers[measure.query.name] for one in self._pilots]
+        shares = np.array([np.nan if share is None else share for share in said])
+        return answers_on(shares, above=measure.sign > 0.0)
 
 
 def privacy_notes(workplace: Workplace) -> dict[str, list[str]]:
@@ -214,17 +306,6 @@ def _stated(workplace: Workplace, member: Member, drawn: Drawn, draws: int) -> l
     """Return what a generator says of the privacy of so many draws; nothing if it is silent."""
     stated = privacy_of(workplace.descriptions.of(workplace, member, drawn).describe)
     return [] if stated is None else privacy_lines(stated, draws)
-
-
-def _check_plannable(measures: Sequence[Measure]) -> None:
-    """Refuse requirements that pilot losses tell nothing of."""
-    if any(m.exposure is not None for m in measures):
-        raise RegistryError(
-            "pilots judge losses, and attacks on them are not simulated; leave the requirements "
-            "about exposure out to plan the others, or plan from assumed margins instead"
-        )
-    if any(m.loss is None for m in measures):
-        raise RegistryError("pilots judge losses, not queries; plan from assumed margins instead")
 
 
 def _pilot(

@@ -231,7 +231,7 @@ def _coded(folder: AuditFolder, draw: AnyDraw) -> CodedRecords | None:
     return CodedRecords(folder.stored_table(draw.release, draw.label))
 
 
-def _side(shares: Array, above: NDArray[np.bool_] | bool) -> Array:
+def answers_on(shares: Array, above: NDArray[np.bool_] | bool) -> Array:
     """Return what releases answer on a side; 0 where there is no answer, as of a failed draw."""
     answer = np.where(above, shares, 1.0 - shares)
     return np.where(np.isnan(shares), 0.0, answer)
@@ -244,7 +244,7 @@ def _column(n: int, inside: int, shares: Array, above: bool) -> Column:
     an answer has every loss at its upper bound: all records count, and its answer is 0.
     """
     count = np.where(np.isnan(shares), n, inside if above else n - inside)
-    return share_column(n, count.astype(np.int64), _side(shares, above))
+    return share_column(n, count.astype(np.int64), answers_on(shares, above))
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -732,7 +732,7 @@ def check_answers(
         for group in asked:
             sides = list(group.measures)
             above = np.array([measures[j].sign > 0.0 for j in sides])
-            expected = _side(group.answers(coded)[list(group.measures.values())], above)
+            expected = answers_on(group.answers(coded)[list(group.measures.values())], above)
             stated = np.array([(columns[j].answer or ())[r] for j in sides], dtype=np.float64)
             # Negated, so that a NaN on record is wrong and not silently close.
             wrong = np.flatnonzero(~(np.abs(stated - expected) <= CLOSE))

@@ -60,24 +60,22 @@ def score_by_pvalue(evidence: MechanismEvidence, *, threshold: float) -> DirectE
     return DirectEvidence(
         favorable=int(np.count_nonzero(evidence.release_pvalues <= threshold)),
         n_releases=evidence.n_releases,
-        kappa=_threshold_ceiling(evidence, threshold),
+        kappa=_threshold_ceiling(
+            threshold, evidence.requirements, evidence.tests, evidence.n_records
+        ),
         score=f"release p-value <= {threshold:.6g}",
     )
 
 
-def _threshold_ceiling(evidence: MechanismEvidence, threshold: float) -> float:
-    if any(r.group is not None or r.indicator for r in evidence.requirements):
-        return threshold  # the binomial's size, or its limit, is not the same for every release
-    return threshold_ceiling(threshold, evidence.requirements, evidence.tests, evidence.n_records)
-
-
-def threshold_ceiling(
+def _threshold_ceiling(
     threshold: float,
     requirements: Sequence[Requirement],
     tests: Sequence[ComponentTest],
     sizes: Sequence[int],
 ) -> float:
     """Return how often an invalid release's p-value is at most a threshold, at the most."""
+    if any(r.group is not None or r.indicator for r in requirements):
+        return threshold  # the binomial's size, or its limit, is not the same for every release
     counted = (ComponentTest.BINOMIAL, ComponentTest.RANDOMIZED_BINOMIAL)
     # Only a count's p-values leave gaps below the threshold that an invalid release cannot hit.
     if any(test not in counted for test in tests):
@@ -407,10 +405,8 @@ class Direct(ScoredViolations, Planned):
                 slack_ceiling(r, plan.design, plan.n, bound=self.bound, counted=counted)
                 for r in requirements
             )
-        if any(r.group is not None for r in requirements):
-            return float(levels.threshold)  # a subgroup's size is random, and so is its count's
         sizes = [plan.n] * len(requirements)
-        return threshold_ceiling(
+        return _threshold_ceiling(
             float(levels.threshold), requirements, plan.tests(requirements), sizes
         )
 

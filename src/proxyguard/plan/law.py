@@ -26,6 +26,10 @@ QUANTILES = 400
 SPREAD = 7
 """Kinds of valid release that stand for a spread of margins."""
 
+NEAREST = 10
+"""Requirements that a law has at the most, those nearest to their limits: a workload has
+thousands."""
+
 REPRESENTATIVES = 48
 """Kinds of release that stand for many where a search asks often."""
 
@@ -55,6 +59,9 @@ class Law:
     counting
         For each requirement which kinds of record count for it, those of its subgroup; None where
         all records count for all.
+    answers
+        What every kind of release answers itself where a requirement is about a share, one row a
+        kind and one column a requirement; None where that is not known, or there are no shares.
 
     Raises
     ------
@@ -79,6 +86,7 @@ class Law:
     joint: bool
     origin: str
     counting: tuple[NDArray[np.bool_], ...] | None = None  # J arrays, (m_j,)
+    answers: Array | None = None  # (A, J)
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -122,6 +130,12 @@ class Law:
                     raise RegistryError(f"{requirement.name}: no record of the law counts for it")
         if not np.all(self.releases >= 0.0) or not self.releases.sum() <= 1.0 + 1e-9:
             raise RegistryError("chances of releases must be nonnegative and sum to at most 1")
+        if self.answers is not None:
+            put("answers", real_array(self.answers, "answers"))
+            if self.answers.shape != (self.releases.size, len(self.requirements)):
+                raise RegistryError(
+                    f"answers are one a kind of release and requirement, got {self.answers.shape}"
+                )
 
     @property
     def means(self) -> Array:
@@ -192,6 +206,20 @@ class Law:
         width = np.array([r.width for r in self.requirements])
         return np.asarray((self.limits - share @ self.means[valid]) * width)
 
+    @property
+    def _ends(self) -> tuple[Array, Array]:
+        """The worst and the best loss that each kind of release can have, (A, J) each.
+
+        A share is 0 or 1 less the answer of the release, and never leaves these two.
+        """
+        worst, best = np.ones(self.means.shape), np.zeros(self.means.shape)
+        for j, requirement in enumerate(self.requirements):
+            if self.answers is not None and requirement.indicator:
+                answer = self.answers[:, j]
+                worst[:, j] = (1.0 - answer - requirement.low) / requirement.width
+                best[:, j] = (-answer - requirement.low) / requirement.width
+        return worst, best
+
     def requiring(self, requirements: Sequence[Requirement]) -> Law:
         """Return the law with slacks and ramps of other ``requirements``; all else stays."""
         if requirements is self.requirements:  # nothing to check again: a search asks often
@@ -242,6 +270,7 @@ class Law:
         return replace(
             self, losses=tuple(table[chosen] for table in self.losses),
             releases=np.concatenate(chances),
+            answers=None if self.answers is None else self.answers[chosen],
         )  # fmt: skip
 
     def with_margins(self, factor: float) -> Law:
@@ -262,9 +291,10 @@ class Law:
             return self
         valid = self.valid
         share_of = np.where(valid, self.releases, 0.0)
-        middle = share_of @ self.means / max(float(share_of.sum()), 1e-300)
+        worst, best = self._ends
+        there = (worst - self.means) if worse > 0.0 else (self.means - best)
+        room = share_of @ there / max(float(share_of.sum()), 1e-300)
         losses, records = [], []
-        room = 1.0 - middle if worse > 0.0 else middle
         shares = [min(1.0, abs(worse) / r) if r > 0.0 else 0.0 for r in room]
         # One record brings all losses in a joint law, so one share serves all of them.
         if self.joint:
@@ -278,7 +308,7 @@ class Law:
             groups = np.stack(masks if self.joint else masks[j : j + 1], axis=1)
             kinds, label = np.unique(groups, axis=0, return_inverse=True)
             mass = np.bincount(label.ravel(), weights=chance)
-            extra = np.where(valid & (worse < 0.0), 0.0, 1.0)
+            extra = np.where(valid & (worse < 0.0), best[:, j], worst[:, j])
             losses.append(np.hstack([table, np.repeat(extra[:, None], len(kinds), axis=1)]))
             records.append(np.append(chance * (1.0 - share), share * mass))
             counting.append(np.append(masks[j], kinds[:, j if self.joint else 0]))
@@ -290,7 +320,7 @@ class Law:
 
 def pilot_law(
     losses: ArrayLike, requirements: Sequence[Requirement], *, reliability: Level | None = None,
-    counting: ArrayLike | None = None,
+    counting: ArrayLike | None = None, answers: ArrayLike | None = None,
 ) -> Law:  # fmt: skip
     """Return the law of pilot releases on pilot records.
 
@@ -307,6 +337,9 @@ def pilot_law(
     counting
         Which records count for which requirement, records x requirements: those of its subgroup.
         All of them unless given; losses of records that do not count do not matter.
+    answers
+        What each pilot answers itself, pilots x requirements, where a requirement is about a
+        share: with them its exact test is planned, and betting in its place without.
 
     Returns
     -------
@@ -348,6 +381,7 @@ def pilot_law(
         joint=True,
         origin=f"{count} pilot releases on {n} records",
         counting=_masks(counting, n, len(requirements)),
+        answers=None if answers is None else real_array(answers, "answers"),
     )
     return law if reliability is None else law.with_reliability(float(exact(reliability)))
 
@@ -385,6 +419,15 @@ def _different(requirements: object) -> tuple[Requirement, ...]:
     if len(read) != len(given) or not read or len({r.name for r in read}) < len(read):
         raise RegistryError(f"requirements are Requirement(...) of different names, got {given!r}")
     return read
+
+
+def nearest_requirements(margins: Array) -> NDArray[np.intp]:
+    """Return which `NEAREST` requirements some release comes nearest to missing, in their order.
+
+    ``margins`` are those of releases in deviations of the loss, (V, J). Most of a workload lie far
+    from their limits, and to plan with all of them takes minutes.
+    """
+    return np.sort(np.argsort(margins.min(axis=0), kind="stable")[:NEAREST])
 
 
 def cautious(law: Law) -> Law:

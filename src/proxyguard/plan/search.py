@@ -293,7 +293,12 @@ def bets_on(law: Law, n: int, way: Way) -> int:
     kinds = law.releases.size
     if way.reads_records:
         ordered = 0 if law.counting is None else n  # drawn in an order, few of them to bet on
-        return round(kinds * float(law.shares.sum()) * n) + ordered
+        # By declaration a loss of 0 or 1 is counted, and so is a share whose answers are known.
+        counted = [
+            way.test is None and (r.two_valued or (r.indicator and law.answers is not None))
+            for r in law.requirements
+        ]
+        return round(kinds * float(law.shares[~np.array(counted)].sum()) * n) + ordered
     drawn = sum(chance.size for chance in (law.records[:1] if law.joint else law.records))
     return 2 * drawn + sum(kinds * (4 + chance.size // 100) for chance in law.records)
 

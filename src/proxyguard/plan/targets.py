@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from proxyguard.exact.betting import STAKES, BettingCapital
 from proxyguard.exact.contamination import most_at_cutoff, slack_score
+from proxyguard.exact.mean import share_pvalue
 from proxyguard.exact.rounding import (
     Array,
     Integers,
@@ -136,7 +137,13 @@ class Targets:
         return np.asarray(np.max(found, axis=0))
 
     def pvalues(self, test: ComponentTest, j: int, *, level: float) -> Array:
-        """Return one requirement's p-values, (repetitions, A); ``level`` is betting's aim."""
+        """Return one requirement's p-values, (repetitions, A); ``level`` is betting's aim.
+
+        The exact test of a share has a limit of its own for every release, which follows from the
+        release's answer. Where the law has none betting stands in, whose power is nearly the same.
+        """
+        if self._share(test, j) and self.law.answers is None:
+            test = ComponentTest.BETTING
         # No other test aims at a level, so that its p-values are computed once for all levels.
         stake = (self._aim or level) if test is ComponentTest.BETTING else 0.0
         key = (test, j, stake)
@@ -149,15 +156,25 @@ class Targets:
 
     def _pvalues(self, test: ComponentTest, j: int, stake: float) -> Array:
         if self.law.counting is None:
-            return pvalues(test, _Simulated(self, j, stake, None, self.n))
+            return self._tested(test, _Simulated(self, j, stake, None, self.n))
         # A subgroup has as many records as were drawn: tests hold given their number, so that
         # targets of one number are tested together.
         sizes = self.sizes(j)
         found = np.ones((self.repetitions, self.law.releases.size))
         for n in np.unique(sizes[sizes > 0]):
             same = sizes == n
-            found[same] = pvalues(test, _Simulated(self, j, stake, same, int(n)))
+            found[same] = self._tested(test, _Simulated(self, j, stake, same, int(n)))
         return found
+
+    def _share(self, test: ComponentTest, j: int) -> bool:
+        """Whether a test is the exact one of a share."""
+        return test is ComponentTest.BINOMIAL and self.law.requirements[j].indicator
+
+    def _tested(self, test: ComponentTest, of: _Simulated) -> Array:
+        """Return p-values as the audit has them: of a share against each release's own answer."""
+        if not self._share(test, of.j):
+            return pvalues(test, of)
+        return share_pvalue(of.count, of.n, of.answers + self.law.requirements[of.j].limit)
 
     def once(self, statistic: str, j: int, level: float) -> Array:
         """Return what reads single records; a subgroup asks again for each of its sizes."""
@@ -278,33 +295,43 @@ class _Simulated(Statistics):
 
     def __init__(self, targets: Targets, j: int, level: float, same: Targeted, n: int) -> None:
         super().__init__(n, targets.law.requirements[j].unit_limit)
-        self._targets, self._j, self._level, self._same = targets, j, level, same
+        self._targets, self.j, self._level, self._same = targets, j, level, same
 
     @property
     def mean(self) -> Array:
-        return _of(self._targets.means, self._same)[:, :, self._j]
+        return _of(self._targets.means, self._same)[:, :, self.j]
 
     @property
     def variance(self) -> Array:
-        return self._targets.variances(self._j, self._same, self.n)
+        return self._targets.variances(self.j, self._same, self.n)
 
     @property
     def count(self) -> Integers:
-        means = _of(self._targets.sample_means, self._same)[:, :, self._j]
+        means = _of(self._targets.sample_means, self._same)[:, :, self.j]
+        requirement = self._targets.law.requirements[self.j]
+        if requirement.indicator:  # what is counted is 0 or 1 before the answer is taken off
+            means = requirement.from_unit(means) + self.answers
         return self._targets.counted(means * self.n, self.n)
 
     @property
+    def answers(self) -> Array:
+        """What the kinds of release answer, (A,), of a share."""
+        answers = self._targets.law.answers
+        assert answers is not None  # without them no share is counted
+        return np.asarray(answers[:, self.j])
+
+    @property
     def indicators(self) -> Integers:
-        read = self._targets.once("indicators", self._j, 0.0)
+        read = self._targets.once("indicators", self.j, 0.0)
         return self._targets.counted(_of(read, self._same), self.n)
 
     @property
     def log_peak(self) -> Array:
-        return _of(self._targets.once("log_peak", self._j, self._level), self._same)
+        return _of(self._targets.once("log_peak", self.j, self._level), self._same)
 
     @property
     def log_evalue(self) -> Array:
-        return _of(self._targets.once("log_evalue", self._j, 0.0), self._same)
+        return _of(self._targets.once("log_evalue", self.j, 0.0), self._same)
 
 
 class _EveryCount(Statistics):

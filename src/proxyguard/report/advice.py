@@ -22,7 +22,7 @@ from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.exact.rounding import Array, at_most
 from proxyguard.modes.catalog import planned_mode
 from proxyguard.modes.planning import Planned, Way
-from proxyguard.plan.law import Law, estimated_law
+from proxyguard.plan.law import NEAREST, Law, estimated_law, nearest_requirements
 from proxyguard.plan.question import MOST_RECORDS, MOST_RELEASES, Question
 from proxyguard.plan.recommend import recommend
 from proxyguard.registry.design import Design, clusters_of, tests_excess
@@ -37,9 +37,6 @@ DIGITS = 4
 
 # Kinds of valid release: equally many each, from the least margin upwards.
 KINDS = 6
-
-# Requirements that sizes are planned with, the ones nearest to their limits.
-NEAREST = 10
 
 # How many times the records and draws of this audit are searched, and how many at the least.
 LARGER, LEAST_RECORDS, LEAST_RELEASES = 10, 5_000, 500
@@ -304,7 +301,7 @@ def nearest(case: Unsettled) -> Unsettled:
     """
     if len(case.requirements) <= NEAREST:
         return case
-    kept = np.sort(np.argsort(case.margins.min(axis=0), kind="stable")[:NEAREST])
+    kept = nearest_requirements(case.margins)
     return replace(
         case,
         requirements=tuple(case.requirements[j] for j in kept),

@@ -556,7 +556,7 @@ class Trialled:
     shares: tuple[str, str] = ("0.7", "0.3")
     """Of an exposure: members and reference among the rows that are given."""
     chooses: str = ""
-    """Share of the development rows on which `check` tries limits; nothing without such a part."""
+    """Share of the development rows on which `check` tries limits and `plan` judges pilots."""
     learner: str
     seed: int
 
@@ -635,7 +635,7 @@ def _comments(lines: Sequence[str]) -> list[str]:
 def _development(trial: Trialled, table: str) -> Iterator[str]:
     yield from ("[development]", f"table = {toml(table)}")
     if trial.chooses:
-        words = "# on which check tries the limits"
+        words = "# on which check tries the limits, and plan its pilots"
         yield f"validation = {toml({'fraction': trial.chooses, 'seed': trial.seed})}    {words}"
     if trial.exposure:
         members, reference = trial.shares

@@ -691,11 +691,13 @@ def _later(
             "members, and these releases were made elsewhere, from rows that it does not know.",
         ]
         exposure, demands = False, [d for d in demands if d.name != "exposure"]
+    judged = trial.outcome is not None or bool(trial.generators)
     later = replace(
         trial, name="my-audit", exposure=exposure, demands=demands,
-        # So that `check` can tell limits that a model which learned nothing keeps.
-        chooses="" if trial.outcome is None else "0.1",
-        shares=("0.7", "0.3") if trial.outcome is None else ("0.6", "0.3"),
+        # So that `check` can tell limits that a model which learned nothing keeps, and `plan`
+        # what fresh releases are like.
+        chooses="0.1" if judged else "",
+        shares=("0.6", "0.3") if judged else ("0.7", "0.3"),
         generators=[
             made if made.by_name else replace(made, options={"folder": _folder(made, origin)})
             for made in trial.generators
