@@ -824,7 +824,7 @@ def test_an_unresolved_exposure_gets_no_sizes_and_pilots_do_not_plan_it(tmp_path
     narrow = EVERYWHERE.replace("0.25", "0.09")
     audit = new_audit(tmp_path, narrow, mechanism(NOISE, 3), CLAIM)
     audit.seal()
-    with pytest.raises(RegistryError, match="planned separately.*; nothing else is required"):
+    with pytest.raises(RegistryError, match=r"planned separately.*; nothing else is required"):
         pilot_laws(audit.place, draws=2, first_seed=4000, reliability=None)
     audit.run()
     assert decisions_of(audit) == {Decision.UNRESOLVED}

@@ -148,7 +148,8 @@ DOORS: dict[str, Door] = {
         {"requirements": [*LIST, None, (), (LOSS, LOSS)], "losses": [*LIST, None, ([[2.0]],)],
          "records": [*LIST, None, ([0.5],), ([NAN],)], "releases": [*ARRAY, None, [2.0], [NAN]],
          "joint": FLAG, "origin": [3, None, object()],
-         "counting": [*LIST, ([False],), ([True, True],), ([0.5],)]},
+         "counting": [*LIST, ([False],), ([True, True],), ([0.5],)],
+         "answers": [*ARRAY, [[0.5, 0.5]], [0.5]]},
     ),
     "LossArray": (pg.LossArray, {"values": ZEROS}, {
         "values": [*ARRAY, None], "records": [*OBJECT, None], "releases": [3, "abc", object(), []],
@@ -260,6 +261,7 @@ DOORS: dict[str, Door] = {
         "requirements": [*LIST, None, [], [LOSS, LOSS]],
         "reliability": [NAN, INF, -0.1, 1.1, "x", True, [], *STRANGE],
         "counting": [*ARRAY, [[0.5]], [[True]], ZEROS[0] > 0],
+        "answers": [*ARRAY, [[0.5, 0.5, 0.5]], [0.5]],
     }),
     "recommend": (recommended, {"law": LAW, "question": QUESTION}, {
         "law": [*OBJECT, None], "question": [*OBJECT, None], "seed": [*SEED, None],

@@ -117,3 +117,13 @@ def test_screening_a_rare_group_is_counted_and_said() -> None:
     # The page computes with a fixed number of records, and a subgroup has none.
     with pytest.raises(RegistryError, match="the page has no subgroups"):
         found.to_html()
+
+
+def test_chances_of_many_records_never_sum_to_more_than_all_of_them() -> None:
+    # A thousand times 0.001 is a last digit above 1.
+    losses = np.full((3, 1000, 2), 0.1)
+    counting = np.ones((1000, 2), dtype=bool)
+    counting[::5, 1] = False
+    law = pilot_law(losses, [EVERY, RARE], counting=counting)
+    assert law.records[0].sum() > 1.0
+    assert Question(reliability_target="0.8", n=500).about(law).labelled == 1.0

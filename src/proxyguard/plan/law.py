@@ -159,7 +159,7 @@ class Law:
         if self.counting is None:
             return 1.0
         if self.joint:
-            return float(self.records[0][np.any(self.counting, axis=0)].sum())
+            return min(1.0, float(self.records[0][np.any(self.counting, axis=0)].sum()))
         groups = {r.group: s for r, s in zip(self.requirements, self.shares, strict=True)}
         return min(1.0, float(sum(groups.values())))
 

@@ -93,7 +93,13 @@ class Targets:
 
     def sizes(self, j: int) -> Integers:
         """Return how many records count for a requirement, (repetitions,): all, or its group."""
-        return np.asarray(np.rint(self.counted_kinds[j].sum(axis=1)), dtype=np.int64)
+        return self._sizes[j]
+
+    @cached_property
+    def _sizes(self) -> list[Integers]:
+        return [
+            np.asarray(np.rint(kinds.sum(axis=1)), dtype=np.int64) for kinds in self.counted_kinds
+        ]
 
     @cached_property
     def sample_means(self) -> Array:
@@ -172,9 +178,16 @@ class Targets:
 
     def _tested(self, test: ComponentTest, of: _Simulated) -> Array:
         """Return p-values as the audit has them: of a share against each release's own answer."""
-        if not self._share(test, of.j):
+        if test is not ComponentTest.BINOMIAL:
             return pvalues(test, of)
-        return share_pvalue(of.count, of.n, of.answers + self.law.requirements[of.j].limit)
+        # Many targets have the same count, and each count is asked for once.
+        counts, inverse = np.unique(of.count, return_inverse=True)
+        places = inverse.reshape(of.mean.shape)
+        if not self._share(test, of.j):
+            return np.asarray(pvalues(test, _Counted(of.n, of.v, counts))[places])
+        limits = of.answers + self.law.requirements[of.j].limit
+        table = share_pvalue(counts[:, None], of.n, limits)
+        return np.asarray(table[places, np.arange(limits.size)])
 
     def once(self, statistic: str, j: int, level: float) -> Array:
         """Return what reads single records; a subgroup asks again for each of its sizes."""
@@ -332,6 +345,22 @@ class _Simulated(Statistics):
     @property
     def log_evalue(self) -> Array:
         return _of(self._targets.once("log_evalue", self.j, 0.0), self._same)
+
+
+class _Counted(Statistics):
+    """Counts of errors out of ``n``, as they decide."""
+
+    def __init__(self, n: int, v: float, counts: Integers) -> None:
+        super().__init__(n, v)
+        self._counts = counts
+
+    @property
+    def mean(self) -> Array:
+        return np.asarray(self._counts / self.n)
+
+    @property
+    def count(self) -> Integers:
+        return self._counts
 
 
 class _EveryCount(Statistics):
