@@ -85,12 +85,15 @@ def test_two_generators_are_compared_under_one_error(compared: tuple[pg.Trial, S
     assert set(trial.decisions) == {"good", "bad"}
     assert trial.reliability is None  # bounds do not decide where Holm does
     assert all(verdict.lower is None for verdict in trial.judged)
-    assert {line.partition(":")[0] for line in trial.decided} == {"good", "bad"}
+    assert [said.name for said in trial.conclusions] == ["good", "bad"]
     (first, *_) = trial.requirements
     assert first.makers == ("good",) * 6 + ("bad",) * 6
     assert "good: " in first.seen
     assert "; bad: " in first.seen
-    assert trial.to_html().count('<article class="pg-verdict') == 2
+    page = trial.to_html()
+    assert page.count('<article class="pg-verdict') == 2
+    assert first.range_of("good") in page
+    assert first.range_of("bad") in page
     made = read_declaration(trial.declaration).members[0].mechanism
     assert [m.name for m in made] == ["good", "bad"]
     assert not set(made[0].seed_list) & set(made[1].seed_list)

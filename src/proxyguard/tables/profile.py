@@ -36,7 +36,9 @@ CODES = 10
 """Whole numbers of which a column has so many different ones may be codes."""
 LONG = 30
 """Texts with blanks are free text if they are longer on average, or all different."""
-_CALLED_ID = re.compile(r"(^|[^a-z])(id|ids|key|uuid|guid|index|nr|no|number)$", re.IGNORECASE)
+_CALLED_ID = re.compile(  # "id", "patient no", and "PatientID" as "patNr"
+    r"(^|[^A-Za-z]|(?<=[a-z])(?=[A-Z]))(?i:id|ids|key|uuid|guid|index|nr|no|number)$"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

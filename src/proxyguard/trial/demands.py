@@ -233,7 +233,9 @@ class Demand:
 
 def number_words(number: float, unit: str = "") -> str:
     """Return a number for people: three significant digits, with its unit."""
-    shown = f"{number:.3g}" if abs(number) < 1000 else f"{number:,.0f}"
+    small = np.format_float_positional(number, precision=2, fractional=False, trim="-")
+    shown = f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
+    shown = small if "e" in shown else shown
     return f"{shown}{unit}"
 
 

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from proxyguard.audit.folder import DECLARATION
 from proxyguard.errors import RegistryError
-from proxyguard.modes.evidence import Decision
 from proxyguard.report.charts import DECISIONS, interval_picture, release_picture, verdict_icon
 from proxyguard.report.html import environment, fragment_css, render_page
 from proxyguard.report.picture import to_icon, to_svg
 from proxyguard.report.sources import table
 from proxyguard.trial.demands import number_words
-from proxyguard.trial.trial import SeenRequirement, SeenVerdict, Trial
+from proxyguard.trial.trial import SeenConclusion, SeenRequirement, Trial
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -60,7 +59,8 @@ def trial_fragment(trial: Trial) -> str:
 def _views(trial: Trial) -> dict[str, object]:
     return {
         "trial": trial,
-        "cards": _cards(trial),
+        "cards": [_card(trial, conclusion) for conclusion in trial.conclusions],
+        "compared": _compared(trial),
         "records": f"{trial.n_records:,} records judge, {trial.standing.value}.",
         "pictures": [
             picture for requirement in trial.requirements for picture in _pictures(requirement)
@@ -92,44 +92,39 @@ def _pictures(requirement: SeenRequirement) -> Iterator[Markup]:
         yield Markup(to_svg(picture))
 
 
-def _cards(trial: Trial) -> list[TrialCard]:
-    """Return a card for each generator, or one for all named releases together."""
-    if trial.decision is None:
-        return []
-    if any(verdict.asked is None for verdict in trial.judged) or len(trial.judged) == 1:
-        only = trial.judged[0] if len(trial.judged) == 1 else None
-        return [_card("", trial.decision, trial.decided, only)]
-    return [
-        _card(
-            verdict.name, verdict.decision,
-            [
-                line.removeprefix(f"{verdict.name}: ")
-                for line in trial.decided
-                if line.startswith(f"{verdict.name}: ")
-            ],
-            verdict,
-        )
-        for verdict in trial.judged
-    ]  # fmt: skip
-
-
-def _card(
-    name: str, decision: Decision, sentences: Sequence[str], verdict: SeenVerdict | None
-) -> TrialCard:
+def _card(trial: Trial, conclusion: SeenConclusion) -> TrialCard:
     from markupsafe import Markup
 
-    interval = None
+    interval, decision = None, conclusion.decision.value
+    verdict = trial.judged[0] if len(trial.judged) == 1 else None
     if verdict is not None and verdict.asked is not None and verdict.lower is not None:
-        drawn = interval_picture(decision.value, verdict.lower, verdict.upper, verdict.asked)
+        drawn = interval_picture(decision, verdict.lower, verdict.upper, verdict.asked)
         interval = Markup(to_svg(drawn))
     return TrialCard(
-        name=name,
-        decision=decision.value,
-        word=DECISIONS[decision.value],
-        icon=Markup(to_icon(verdict_icon(decision.value))),
-        sentences=sentences,
+        name=conclusion.name,
+        decision=decision,
+        word=DECISIONS[decision],
+        icon=Markup(to_icon(verdict_icon(decision))),
+        sentences=[f"{line[0].upper()}{line[1:]}" for line in conclusion.sentences],
         interval=interval,
     )
+
+
+def _compared(trial: Trial) -> ReportTable | None:
+    """Return generators side by side; nothing where there is one alone."""
+    makers = dict.fromkeys(trial.requirements[0].makers)
+    if len(makers) < 2:
+        return None
+    decided = [("decision", *(trial.decisions[m].value for m in makers))] if trial.judged else []
+    rows = [
+        (f"{r.name} (limit {number_words(r.limit, r.unit)})", *(r.range_of(m) for m in makers))
+        for r in trial.requirements
+    ]
+    return table(
+        "Side by side", ("requirement", *makers), [*decided, *rows],
+        "Least to largest of all releases, and how many lie below the limit. What is decided is "
+        "decided of all generators at once.",
+    )  # fmt: skip
 
 
 def _release_table(trial: Trial) -> ReportTable:

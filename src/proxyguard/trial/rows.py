@@ -74,6 +74,12 @@ class TrialRows:
     notes: tuple[str, ...] = ()
     """Which rows were left out, and what the user vouches for."""
 
+    @property
+    def beside(self) -> list[pd.DataFrame]:
+        """The rows of the table that were set aside; of an id, those that train lack numbers."""
+        aside = (self.target, self.reference) if self.standing is not Standing.HELD_OUT else ()
+        return [rows for rows in aside if rows is not None]
+
 
 def separator_of(path: Path) -> str:
     """Return what most likely stands between the values of a text table, by its first line."""

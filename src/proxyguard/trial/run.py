@@ -381,7 +381,7 @@ class _Trying:
             standing=rows.standing,
             requirements=tuple(seen.requirement(demand) for demand in demands),
             judged=seen.verdicts(self.unusable if releases else {}) if unseen else (),
-            decided=seen.sentences(self.unusable if releases else {}) if unseen else (),
+            conclusions=seen.conclusions(self.unusable if releases else {}) if unseen else (),
             columns=columns,
             notes=(*self.notes, *(self._unusable_lines() if generators else ()), *failures),
             unusable=self.unusable,
@@ -430,13 +430,20 @@ class _Trying:
                 continue
             scale = demand.scale[demand.name]
             real, nothing = (float(loss(truth, p).mean()) * scale for p in (learned, constant))
-            if nothing - real < demand.limit:
+            if nothing <= real:
+                yield (
+                    f"The limit of {demand.name!r} says nothing here: the model of the real rows "
+                    f"comes to {number_words(real, demand.unit)}, one that always gives the same "
+                    f"answer to {number_words(nothing, demand.unit)}, so the columns hardly tell "
+                    f"{outcome.column!r}."
+                )
+            elif nothing - real < demand.limit:
                 yield (
                     f"The limit of {demand.name!r} says little here: a model that always gives the "
                     f"same answer comes to {number_words(nothing, demand.unit)}, the model of the "
                     f"real rows to {number_words(real, demand.unit)}, so a release that teaches "
                     "nothing keeps it too. A smaller one: --limit "
-                    f"{demand.name}={decimal(max(nothing - real, 0.0) / scale / 2.0 or 0.001)}"
+                    f"{demand.name}={decimal((nothing - real) / scale / 2.0)}"
                 )
 
     def _kinds(self, outcome: GuessedOutcome | None) -> dict[str, str]:
@@ -452,7 +459,7 @@ class _Trying:
         """Leave out what looks like an id; an audit would ask first, and a first look says so."""
         ids = [
             column.name
-            for column in self._profile(outcome).columns
+            for column in self._profile(outcome, *self.rows.beside).columns
             if column.kind == "id-like" and column.name not in (self.outcome, *self.exclude)
         ]
         if ids:
@@ -462,8 +469,11 @@ class _Trying:
                 "has them under exclude"
             )
 
-    def _profile(self, outcome: GuessedOutcome | None) -> TableProfile:
-        read = typed(self.rows.development, self._all_kinds(outcome), MISSING, self.columns)
+    def _profile(self, outcome: GuessedOutcome | None, *beside: pd.DataFrame) -> TableProfile:
+        import pandas as pd
+
+        rows = pd.concat([self.rows.development, *beside], ignore_index=True)
+        read = typed(rows, self._all_kinds(outcome), MISSING, self.columns)
         roles = dict.fromkeys(self.exclude, "left out")
         roles |= {self.outcome: "predicted"} if self.outcome else {}
         return profile_of(read, self.columns, roles=roles)

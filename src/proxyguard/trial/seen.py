@@ -35,7 +35,7 @@ from proxyguard.report.advice import (
 )
 from proxyguard.trial.demands import Demand
 from proxyguard.trial.rows import Standing
-from proxyguard.trial.trial import SeenRequirement, SeenVerdict
+from proxyguard.trial.trial import SeenConclusion, SeenRequirement, SeenVerdict
 
 SIDES = (" (target above release)", " (target below release)")
 """How the two sides of a query are called; the sign of a deviation says which it is."""
@@ -140,71 +140,62 @@ class SeenRecord:
         failed = ((name, Decision.VIOLATION) for name in unusable)
         return tuple(SeenVerdict(name=name, decision=said) for name, said in (*named, *failed))
 
-    def sentences(self, unusable: Mapping[str, str]) -> tuple[str, ...]:
-        """Return what is decided, in plain words."""
+    def conclusions(self, unusable: Mapping[str, str]) -> tuple[SeenConclusion, ...]:
+        """Return what is decided, in plain words: of each generator, or of all named releases."""
         sure = confidence(Fraction(self.claim.alpha))
-        if not self._mechanisms:
-            return (*self._of_named(sure), *_of_unusable(unusable))
+        if self._mechanisms:
+            return tuple(self._of_mechanism(verdict, sure) for verdict in self._mechanisms)
+        return (*self._of_named(sure), *_of_unusable(unusable))
+
+    def _of_mechanism(self, v: MechanismVerdict, sure: str) -> SeenConclusion:
         alone = len(self._mechanisms) == 1
-        said = (self._of_mechanism(verdict, sure, alone) for verdict in self._mechanisms)
-        return tuple(line for lines in said for line in lines)
-
-    def _of_mechanism(self, v: MechanismVerdict, sure: str, alone: bool) -> Iterator[str]:
-        who, at_once = ("", "") if alone else (f"{v.mechanism}: ", ", for all generators at once")
-        asked = percent(v.reliability_target)
-        wanted = f"more than {asked} were asked for"
-        bounds = v.certified == "bounds"
-        if v.decision is Decision.VALIDATED:
-            shown = f"at least {at_least(v.lower.value)}" if bounds else f"more than {asked}"
-            ending = f"; {wanted}" if bounds else ""
-            yield (
-                f"{who}Validated: with {sure} confidence{at_once}, {shown} of fresh releases meet "
-                f"all requirements{ending}."
-            )
-            return
-        if v.decision is Decision.VIOLATION:
-            upper = 1.0 if v.upper is None else v.upper.value
-            shown = f"at most {at_most(upper)}" if bounds else f"fewer than {asked}"
-            yield (
-                f"{who}Violation: with {sure} confidence{at_once}, {shown} of fresh releases meet "
-                f"all requirements; {wanted}."
-            )
-        elif bounds:
-            upper = 1.0 if v.upper is None else v.upper.value
-            yield (
-                f"{who}Unresolved: between {at_least(v.lower.value)} and {at_most(upper)} of fresh "
-                f"releases meet all requirements; {wanted}. That is no evidence against them: more "
-                "records or more releases would tell."
-            )
+        at_once = "" if alone else ", for all generators at once"
+        aim, asked = v.reliability_target, percent(v.reliability_target)
+        meet = "of fresh releases meet all requirements"
+        lower = at_least(v.lower.value, aim)
+        upper = at_most(1.0 if v.upper is None else v.upper.value, aim)
+        if v.certified == "decisions":
+            shown = {
+                Decision.VALIDATED: f"more than {asked} {meet}",
+                Decision.VIOLATION: f"fewer than {asked} {meet}, and more were asked for",
+                Decision.UNRESOLVED: f"nothing shows whether more than {asked} {meet}",
+            }[v.decision]
         else:
-            yield (
-                f"{who}Unresolved: nothing shows whether more than {asked} of fresh releases meet "
-                "all requirements. That is no evidence against them: more records or more releases "
-                "would tell."
-            )
-        yield from self._held_back(who, self.groups[v.mechanism])
+            shown = {
+                Decision.VALIDATED: f"at least {lower} {meet}",
+                Decision.VIOLATION: f"at most {upper} {meet}",
+                Decision.UNRESOLVED: f"between {lower} and {upper} {meet}",
+            }[v.decision] + f"; more than {asked} were asked for"
+        if v.decision is Decision.UNRESOLVED:
+            said = [f"{shown}.", "That is no evidence against them: more records or more releases "
+                    "would tell."]  # fmt: skip
+        else:
+            said = [f"with {sure} confidence{at_once}, {shown}."]
+        if v.decision is not Decision.VALIDATED:
+            said += self._held_back(self.groups[v.mechanism])
+        name = "" if alone else v.mechanism
+        return SeenConclusion(name=name, decision=v.decision, sentences=tuple(said))
 
-    def _held_back(self, who: str, group: GroupEvidence) -> Iterator[str]:
+    def _held_back(self, group: GroupEvidence) -> Iterator[str]:
         """Say which requirements keep releases from being shown good, each taken alone."""
         pvalues = np.array(group.derived.pvalues, dtype=np.float64)
-        open_ = pvalues.max(axis=1) > float(Fraction(self.claim.alpha))
-        binding = Counter(self.measures[j].part for j in np.argmax(pvalues[open_], axis=1))
-        if binding:
-            which = ", ".join(f"{part!r} of {count:,}" for part, count in binding.most_common(3))
+        short = pvalues.max(axis=1) > float(Fraction(self.claim.alpha))
+        parts = [self.measures[j].part for j in np.argmax(pvalues[short], axis=1)]
+        if parts:
             yield (
-                f"{who}{int(open_.sum()):,} of {len(open_):,} releases, each taken alone, are not "
-                f"shown to meet all requirements. The one that is least certain: {which}."
+                f"{len(parts):,} of {len(short):,} releases, each taken alone, are not shown to "
+                f"meet all requirements; {_least_certain(parts)}."
             )
 
-    def _of_named(self, sure: str) -> Iterator[str]:
+    def _of_named(self, sure: str) -> Iterator[SeenConclusion]:
         (names,) = self.names.values()
         verdicts = [v for v in self.predicate.verdicts if isinstance(v, ReleaseVerdict)]
         said = {
-            Decision.VALIDATED: ("Validated", "meet all requirements"),
-            Decision.VIOLATION: ("Violation", "miss a requirement"),
-            Decision.UNRESOLVED: ("Unresolved", "stay open: more records would tell"),
+            Decision.VALIDATED: "meet all requirements",
+            Decision.UNRESOLVED: "stay open: more records would tell",
+            Decision.VIOLATION: "miss a requirement",
         }
-        for decision, (word, meaning) in said.items():
+        for decision, meaning in said.items():
             chosen = [
                 (name, v) for name, v in zip(names, verdicts, strict=True) if v.decision is decision
             ]
@@ -213,13 +204,11 @@ class SeenRecord:
             which = ", ".join(name for name, _ in chosen[:6])
             which += " and more" if len(chosen) > 6 else ""
             level = "" if decision is Decision.UNRESOLVED else f"with {sure} confidence at once, "
-            yield (
-                f"{word}: {level}{len(chosen):,} of {len(names):,} releases {meaning} ({which})."
-            )
+            lines = [f"{level}{len(chosen):,} of {len(names):,} releases {meaning} ({which})."]
             if decision is Decision.UNRESOLVED:
-                parts = Counter(self._part_of(v.binding) for _, v in chosen)
-                least = ", ".join(f"{part!r} of {count:,}" for part, count in parts.most_common(3))
-                yield f"The requirement that is least certain: {least}."
+                least = _least_certain([self._part_of(v.binding) for _, v in chosen])
+                lines.append(f"{least[0].upper()}{least[1:]}.")
+            yield SeenConclusion(name="", decision=decision, sentences=tuple(lines))
 
     def _part_of(self, requirement: str) -> str:
         parts = {measure.requirement.name: measure.part for measure in self.measures}
@@ -284,14 +273,19 @@ class SeenRecord:
         )
 
 
-def _of_unusable(unusable: Mapping[str, str]) -> Iterator[str]:
+def _least_certain(parts: Sequence[str]) -> str:
+    count = Counter(parts).most_common(3)
+    return "least certain is " + ", ".join(f"{part!r} in {often:,}" for part, often in count)
+
+
+def _of_unusable(unusable: Mapping[str, str]) -> Iterator[SeenConclusion]:
     if unusable:
         which = "; ".join(f"{name}: {why}" for name, why in list(unusable.items())[:6])
         more = f"; and {len(unusable) - 6:,} more" if len(unusable) > 6 else ""
-        yield (
-            f"Violation: {len(unusable):,} of the releases cannot be used and meet nothing "
-            f"({which}{more})."
-        )
+        yield SeenConclusion(
+            name="", decision=Decision.VIOLATION,
+            sentences=(f"cannot be used, so that no requirement is met: {which}{more}.",),
+        )  # fmt: skip
 
 
 def _where(measure: Measure) -> str:

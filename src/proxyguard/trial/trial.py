@@ -72,14 +72,24 @@ class SeenRequirement:
     @property
     def seen(self) -> str:
         """What was seen: the range of what made each release has, and how many keep the limit."""
-        return "; ".join(self._of(maker) for maker in dict.fromkeys(self.makers)) + "."
+        makers = dict.fromkeys(self.makers)
+        return "; ".join(f"{m}: {self.of(m)}" if m else self.of(m) for m in makers) + "."
 
     @property
     def sentence(self) -> str:
         """What is required and what was seen."""
         return f"{self.promise} Seen: {self.seen}"
 
-    def _of(self, maker: str) -> str:
+    def range_of(self, maker: str) -> str:
+        """Return the range of one maker's releases, and how many are below the limit."""
+        at = zip(self.estimates, self.makers, strict=True)
+        estimates = [estimate for estimate, other in at if other == maker]
+        met = sum(estimate < self.limit for estimate in estimates)
+        ends = f"{number_words(min(estimates))} to {number_words(max(estimates))}"
+        return f"{ends}, {met:,} of {len(estimates):,}"
+
+    def of(self, maker: str) -> str:
+        """Return what was seen of the releases of one maker."""
         at = [r for r, other in enumerate(self.makers) if other == maker]
         most = max(at, key=lambda r: self.estimates[r])
         said = number_words(self.estimates[most], self.unit)
@@ -89,7 +99,7 @@ class SeenRequirement:
             said = f"{least} to {said} over {len(at):,} releases, {met:,} of them below the limit"
         if self.where[most]:
             said += f"; the largest is {self.where[most]}"
-        return f"{maker}: {said}" if maker else said
+        return said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +123,16 @@ class SeenVerdict:
     asked: float | None = None
     lower: float | None = None
     upper: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenConclusion:
+    """What was decided of one generator, or of the named releases with one decision, in words."""
+
+    name: str
+    """The generator, where there are several."""
+    decision: Decision
+    sentences: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +165,7 @@ class Trial:
     judged
         The exploratory decision on what makes the releases, or on each named release; none where
         nobody said what they were made from.
-    decided
+    conclusions
         The same in sentences.
     columns
         What every column was taken for: its name, its kind, the share that is missing, its range,
@@ -178,7 +198,7 @@ class Trial:
     standing: Standing
     requirements: tuple[SeenRequirement, ...]
     judged: tuple[SeenVerdict, ...]
-    decided: tuple[str, ...]
+    conclusions: tuple[SeenConclusion, ...]
     columns: tuple[TrialColumn, ...]
     notes: tuple[str, ...]
     declaration: str = field(repr=False)
@@ -186,6 +206,15 @@ class Trial:
     n_records: int
     unusable: Mapping[str, str] = field(default_factory=dict)
     weaker: tuple[str, ...] = ()
+
+    @property
+    def decided(self) -> tuple[str, ...]:
+        """What was decided, in sentences."""
+        return tuple(
+            f"{f'{said.name}: ' if said.name else ''}"
+            f"{said.decision.value.capitalize()}: {' '.join(said.sentences)}"
+            for said in self.conclusions
+        )
 
     @property
     def decisions(self) -> dict[str, Decision]:

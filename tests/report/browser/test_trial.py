@@ -9,7 +9,7 @@ import pytest
 from proxyguard.modes.evidence import Decision
 from proxyguard.trial.page import trial_page
 from proxyguard.trial.rows import Standing
-from proxyguard.trial.trial import SeenRequirement, SeenVerdict, Trial
+from proxyguard.trial.trial import SeenConclusion, SeenRequirement, SeenVerdict, Trial
 
 if TYPE_CHECKING:
     from report.browser.conftest import Opener
@@ -28,10 +28,13 @@ def trial(*, unseen: bool = True, count: int = 40) -> Trial:
     verdict = SeenVerdict(
         name="releases", decision=Decision.VALIDATED, asked=0.8, lower=0.9, upper=1.0
     )
+    conclusion = SeenConclusion(
+        name="", decision=Decision.VALIDATED, sentences=("at least 90 % meet all.",)
+    )
     return Trial(
         name="patients <b>.csv", standing=Standing.HELD_OUT if unseen else Standing.UNKNOWN,
         requirements=(error,), judged=(verdict,) if unseen else (),
-        decided=("Validated: at least 90 %.",) if unseen else (), columns=(),
+        conclusions=(conclusion,) if unseen else (), columns=(),
         notes=("</script><script>alert(1)</script>",), declaration='name = "<i>&amp;"\n' * 40,
         power="", n_records=300,
     )  # fmt: skip
