@@ -109,13 +109,21 @@ def test_a_draw_that_cannot_be_used_is_told_by_its_seed_and_counts_as_the_worst(
 
 
 def test_a_column_is_read_as_the_user_says() -> None:
+    # What cannot be read in a release is missing there, and told.
+    release = hospital(300, 3)
+    release.loc[4, "admitted"] = "30.02.2024"
     trial = pg.try_out(
-        hospital(300, 1), hospital(300, 3), outcome="ill", holdout=hospital(300, 2),
+        hospital(300, 1), release, outcome="ill", holdout=hospital(300, 2),
         columns={"crp": {"kind": "category"}, "cost": {"exclude": True}}, **SMALL,  # type: ignore[arg-type]
     )  # fmt: skip
     columns = {column.name: column for column in trial.columns}
     assert columns["crp"].use.startswith("used as")
     assert "categories" in columns["crp"].use
+    assert any("release: 1 value of 'admitted' cannot be read" in note for note in trial.notes)
+    assert any(
+        note.startswith("read as numbers or dates, though text: admitted like 31.01.2024; --column")
+        for note in trial.notes
+    )
     with pytest.raises(pg.RegistryError, match="columns\\.crp"):
         pg.try_out(hospital(90, 1), hospital(90, 3), columns={"crp": {"kind": "numbre"}})
 

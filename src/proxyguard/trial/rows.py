@@ -18,12 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.errors import ProxyGuardError, RegistryError, TableError
+from proxyguard.printable import toml, toml_key
 from proxyguard.registry.target import ColumnPart, DeclaredColumns, TableReading
 from proxyguard.seal.fingerprint import TablePrints, fingerprints, identify, meet
 from proxyguard.seal.storage import random_bytes
-from proxyguard.tables.columns import as_texts, check_names, is_number, kinds_of, typed
+from proxyguard.tables.columns import as_texts, check_names, is_number, kinds_of, notation_of, typed
 from proxyguard.tables.files import as_frame, read_file, read_table, to_arrow, to_frame
 from proxyguard.tables.ipc import SUFFIXES as IPC
+from proxyguard.tables.notation import ISO, Notation
 from proxyguard.tables.profile import profile_of
 
 if TYPE_CHECKING:
@@ -129,8 +131,8 @@ def _read_path(path: Path) -> pd.DataFrame:
 
 def readable_columns(
     tables: Sequence[pd.DataFrame], declared: DeclaredColumns
-) -> dict[str, ColumnPart]:
-    """Return how columns are read that hold numbers or dates as text.
+) -> tuple[dict[str, ColumnPart], list[str]]:
+    """Return how columns are read that hold numbers or dates as text, and what to say of it.
 
     Parameters
     ----------
@@ -145,8 +147,21 @@ def readable_columns(
     rows = rows.drop(columns=[name for name in declared if name in rows.columns])
     kinds = {name: kind for name, kind in kinds_of(rows, MISSING, []).items() if kind == "text"}
     profile = profile_of(typed(rows, kinds, MISSING))
-    proposed = {c.name: c.proposed for c in profile.columns if c.kind in ("number", "date")}
-    return {**declared, **{name: part for name, part in proposed.items() if part is not None}}
+    read = {c.name: c.proposed for c in profile.columns if c.kind in ("number", "date")}
+    proposed = {name: part for name, part in read.items() if part is not None}
+    # Gaps are told with what is proposed; what else there is to say is a doubt.
+    notes = [c.warning for c in profile.columns if c.name in read and c.warning and not c.gaps]
+    if proposed:
+        told = "; ".join(
+            f"{c.name} like {c.notation}"
+            + (f", with {' or '.join(map(toml, c.gaps))} for a missing value" if c.gaps else "")
+            for c in profile.columns
+            if c.name in proposed
+        )
+        line = f'{toml_key(next(iter(proposed)))} = {{ kind = "category" }}'
+        notes.insert(0, f"read as numbers or dates, though text: {told}; --column '{line}' says "
+                        "otherwise")  # fmt: skip
+    return {**declared, **proposed}, notes
 
 
 def as_text_columns(table: pd.DataFrame) -> pd.DataFrame:
@@ -168,6 +183,38 @@ def read_as(table: pd.DataFrame, columns: DeclaredColumns) -> pd.DataFrame:
         if part.holds == "number" and name in table.columns
     }
     return table.assign(**typed(table, kinds, MISSING, columns)) if kinds else table
+
+
+def without_unread(
+    release: pd.DataFrame, columns: DeclaredColumns
+) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Return a release whose unreadable numbers and dates are missing, and how many those are.
+
+    A real table is read as its columns are written; who made a release may never have known that.
+
+    Parameters
+    ----------
+    release
+        The release.
+    columns
+        How columns are read that hold numbers or dates as text.
+    """
+    counts: dict[str, int] = {}
+    for name, part in columns.items():
+        if part.holds != "number" or name not in release or is_number(release[name]):
+            continue
+        texts = as_texts(release[name])
+        notation = notation_of(part) or Notation()
+        gaps = (*MISSING, *part.missing)
+        distinct = [str(text) for text in dict.fromkeys(texts) if text not in gaps]
+        numbers = notation.numbers(distinct)
+        if notation.date and np.isnan(numbers).all():  # as a column of dates by its type has them
+            numbers = Notation(date=ISO).numbers(distinct)
+        unread = texts.isin([t for t, x in zip(distinct, numbers, strict=True) if np.isnan(x)])
+        if unread.any():
+            release = release.assign(**{name: texts.where(~unread, "")})
+            counts[name] = int(unread.sum())
+    return release, counts
 
 
 def named_sources(releases: object) -> dict[str, object]:

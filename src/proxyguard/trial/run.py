@@ -21,6 +21,7 @@ from proxyguard.adapters.library import Library
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import Home, default_home
 from proxyguard.audit.open import Opener
+from proxyguard.certificate.wording import counted
 from proxyguard.draw.protocol import Generator, Seed, features, outcomes, predict
 from proxyguard.errors import DrawError, ProxyGuardError, RegistryError, TableError, UnreadValue
 from proxyguard.printable import did_you_mean
@@ -71,6 +72,7 @@ from proxyguard.trial.rows import (
     readable_columns,
     with_reference,
     without_outcome,
+    without_unread,
 )
 from proxyguard.trial.seen import SeenRecord
 from proxyguard.trial.trial import Trial, TrialColumn
@@ -227,8 +229,7 @@ def try_out(
     }
     looked_at = [table, *beside.values()]
     _remember(Home(default_home() if home is None else path(home, "home")), origin, looked_at)
-    columns = readable_columns(looked_at, settings.columns)
-    notes: list[str] = []
+    columns, notes = readable_columns(looked_at, settings.columns)
     usable, made, held = (
         None if frame is None
         else _with_outcome(_read(frame, columns, what), what, outcome, notes)
@@ -585,6 +586,12 @@ class _Trying:
                 )
             labelled = without_outcome(frame, self.outcome)
             unlabelled += len(frame) - len(labelled)
+            labelled, gaps = without_unread(labelled, self.columns)
+            for column, count in gaps.items():
+                self.notes.append(
+                    f"{name}: {counted(count, 'value')} of {column!r} cannot be read, which counts "
+                    "as missing; an audit would refuse that release"
+                )
             held = {column: kind for column, kind in kinds.items() if column in frame.columns}
             try:
                 release = _clipped(typed(labelled, held, MISSING, self.columns), outcome)[0]
