@@ -61,6 +61,7 @@ from proxyguard.registry.design import Independent as Independent
 from proxyguard.registry.design import Stratified as Stratified
 from proxyguard.registry.design import StratifiedClusters as StratifiedClusters
 from proxyguard.registry.design import Weighted as Weighted
+from proxyguard.registry.design import WeightedClusters as WeightedClusters
 from proxyguard.registry.design import WithoutReplacement as WithoutReplacement
 from proxyguard.registry.requirement import Form as Form
 from proxyguard.registry.requirement import Requirement as Requirement

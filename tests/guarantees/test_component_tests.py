@@ -355,6 +355,93 @@ def test_twin_weights_scaled_to_the_sample(beyond_doubt):
     assert beyond_doubt(int(np.sum(hoeffding_pvalue(ratio, 60, 0.3) <= LEVEL)), 2000, LEVEL)
 
 
+MEMBERS = np.repeat(np.arange(40), 5)
+HEAVY = np.array([8.0, 4.0, 4.0, 2.0, 2.0])
+
+
+def surveyed_clusters(
+    rng: np.random.Generator, trials: int, heavy: np.ndarray, risks: tuple[float, float]
+) -> tuple[np.ndarray, ...]:
+    """Return (losses, weights) of 40 clusters of 5 records that err together.
+
+    Heavy clusters stand for 20 persons, and light ones for 5; ``risks`` are theirs.
+    """
+    errs = rng.random((trials, 40)) < np.where(heavy, *risks)
+    weights = np.where(heavy[:, :, None], HEAVY, 1.0).reshape(len(heavy), 200)
+    return errs[:, MEMBERS].astype(float), weights
+
+
+def both_surveyed(
+    values: np.ndarray, weights: np.ndarray, test: str, design: pg.Clustered | pg.Weighted
+) -> np.ndarray:
+    """Count false validations and false violations; each trial has weights of its own."""
+    known = {"weights": weights, "clusters": np.broadcast_to(MEMBERS, weights.shape)}
+    if isinstance(design, pg.Weighted):
+        del known["clusters"]
+    elif not isinstance(design, pg.WeightedClusters):
+        del known["weights"]
+    wrong = np.zeros(2, dtype=int)
+    for k, row in enumerate(values):
+        records = pg.Records(**{name: labels[k] for name, labels in known.items()})
+        found = read(row[None], 0.3, test, design=design, records=records, seed=k)
+        wrong += [found.pvalues[0, 0] <= LEVEL, found.violation_pvalues[0, 0] <= LEVEL]
+    return wrong
+
+
+# A quarter of the clusters is heavy, and 5.714 of 10 persons are in them: .3 of the persons err.
+SURVEY = (0.5, 1 / 30)
+
+
+@pytest.mark.parametrize("test", ["empirical_bernstein", "bentkus", "betting"])
+def test_weighted_clusters_at_the_limit(test, within_budget, repeat):
+    rng, trials = np.random.default_rng(123), repeat(1200)
+    values, weights = surveyed_clusters(rng, trials, rng.random((trials, 40)) < 0.25, SURVEY)
+    design = pg.WeightedClusters(max_weight=20, origin="design")
+    for wrong in both_surveyed(values, weights, test, design):
+        assert within_budget(int(wrong), trials, LEVEL)
+
+
+def test_twins_without_the_weights_and_without_the_clusters(beyond_doubt):
+    rng = np.random.default_rng(124)
+    values, weights = surveyed_clusters(rng, 400, rng.random((400, 40)) < 0.25, SURVEY)
+    alike, _ = both_surveyed(values, weights, "betting", pg.Clustered())
+    assert beyond_doubt(int(alike), 400, LEVEL)
+    values, weights = surveyed_clusters(rng, 400, rng.random((400, 40)) < 0.25, SURVEY)
+    single = pg.Weighted(max_weight=8, origin="design")
+    apart, _ = both_surveyed(values, weights, "betting", single)
+    assert beyond_doubt(int(apart), 400, LEVEL)
+
+
+def strata_with_weights(shares: dict[str, str], test: str, seed: int) -> tuple[int, int]:
+    """Count what is wrong of 800 records, of which a fifth are rare and stand for half the persons.
+
+    Of the persons .3 err: of those whom rare records represent .5, and .1 of the others.
+    """
+    rare = np.arange(800) < 160
+    values = np.random.default_rng(seed).random((1000, 800)) < np.where(rare, 0.5, 0.1)
+    design = pg.StratifiedClusters(
+        sizes={"rare": 160, "common": 640}, weights=shares,
+        clusters=pg.WeightedClusters(max_weight=4, origin="design"),
+    )  # fmt: skip
+    records = pg.Records(
+        strata=np.where(rare, "rare", "common"), clusters=np.arange(800),
+        weights=np.where(rare, 4.0, 1.0),
+    )  # fmt: skip
+    return both(values.astype(float), 0.3, test, design=design, records=records)
+
+
+@pytest.mark.parametrize("test", ["bentkus", "betting_fixed", "hoeffding"])
+def test_strata_with_weights_at_the_limit(test, within_budget):
+    for wrong in strata_with_weights({"rare": "0.2", "common": "0.8"}, test, 125):
+        assert within_budget(wrong, 1000, LEVEL)
+
+
+def test_twin_strata_with_the_shares_of_persons(beyond_doubt):
+    # Half of all persons are rare ones: registered so, each heavy record counts twice.
+    _, violated = strata_with_weights(HALVES, "hoeffding", 126)
+    assert beyond_doubt(violated, 1000, LEVEL)
+
+
 @pytest.mark.parametrize("test", ["bentkus", "binomial", "betting"])
 def test_a_subgroup_of_random_size(test, within_budget):
     rng = np.random.default_rng(116)

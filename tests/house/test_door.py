@@ -228,6 +228,10 @@ DOORS: dict[str, Door] = {
         "max_weight": [0, -1, NAN, "x", None, True, [], object(), "1e999"],
         "origin": [*CHOICE, None, "calibrated"],
     }),
+    "WeightedClusters": (pg.WeightedClusters, {"max_weight": 5, "origin": "design"}, {
+        "max_weight": [0, -1, NAN, "x", None, True, [], object(), "1e999"],
+        "origin": [*CHOICE, None, "calibrated"], "max_size": SIZE,
+    }),
     "WithoutReplacement": (pg.WithoutReplacement, {"pool": 5}, {"pool": [*SIZE, None]}),
     "assumed_law": (
         pg.assumed_law, {"requirements": RULES, "margins": [0.1], "reliability": 0.9},

@@ -9,7 +9,14 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
 from proxyguard.modes.evidence import Decision, ReliabilityBound
-from proxyguard.registry.design import Weighted, clusters_of
+from proxyguard.registry.design import (
+    SHARES_OF_CLUSTERS,
+    Stratified,
+    Weighted,
+    WeightedClusters,
+    clusters_of,
+    tests_excess,
+)
 from proxyguard.registry.requirement import NONMEMBERS, Form, Requirement, attackers, required
 from proxyguard.registry.test import Bound
 
@@ -321,6 +328,14 @@ def _design_phrase(evidence: ReleaseEvidence) -> str:
             "means per person represented, each record counting by its design weight of at most "
             f"{float(design.max_weight):g}"
         )
+    clusters = clusters_of(design)
+    if isinstance(design, WeightedClusters):
+        return (
+            "means per person represented, in clusters whose records weigh at most "
+            f"{float(design.max_weight):g} together"
+        )
+    if isinstance(design, Stratified) and clusters is not None and tests_excess(design):
+        return f"target declared as {design!r}, {SHARES_OF_CLUSTERS}"
     return f"target declared as {design!r}"
 
 
@@ -359,6 +374,10 @@ def _requirement_lines(certificate: Certificate) -> Iterable[str]:
         )
 
 
+# Theory section 1: other tests hold whatever made losses missing.
+RECORD_BY_RECORD = "where whether a loss is missing depends on its own record alone"
+
+
 def _missing_phrase(evidence: ReleaseEvidence, j: int) -> str:
     """Return how many losses were missing, and what they counted as, where any may be."""
     missing = evidence.columns[j].missing if evidence.columns else None
@@ -369,6 +388,11 @@ def _missing_phrase(evidence: ReleaseEvidence, j: int) -> str:
     return (
         f"; {number} losses of a release missing, each at its upper bound where validity is "
         "claimed, and in the estimates, and at its lower bound where a violation is"
+        + (
+            ""
+            if evidence.tests[j].rises
+            else f"; {evidence.tests[j].value} holds {RECORD_BY_RECORD}"
+        )
     )
 
 

@@ -32,6 +32,7 @@ from proxyguard.registry.design import (
     Sampling,
     Stratified,
     StratifiedClusters,
+    WeightedClusters,
     clusters_of,
     tests_excess,
 )
@@ -243,11 +244,11 @@ def _check_weight(
     known, every = sizes[requirement.group].share, sizes.get(None)
     low, high = 0.0, 1.0
     clusters = clusters_of(design)
-    if clusters is not None:
+    if clusters is not None and clusters.weighting == "record":
         # Each record counts once in the cluster that it is in.
         each = n_records / (clusters.max_size or 1)
         low, high = (each * weight for weight in _unit_weights(design, n))
-    elif every is not None and every.share is not None and n:
+    elif clusters is None and every is not None and every.share is not None and n:
         # What a subgroup leaves of the weights, the other records have; none has more than all.
         mass = every.units * every.share
         low, high = max(0.0, mass - (every.units - n)) / n, min(1.0, mass / n)
@@ -307,7 +308,9 @@ def _filled(column: Column, missing: NDArray[np.int64], design: Design) -> tuple
     share, clusters = column.size_share, clusters_of(design)
     lost = missing.astype(np.float64)
     low, high = least * lost, most * lost
-    if clusters is not None:
+    if isinstance(clusters, WeightedClusters):
+        low = 0.0 * low  # it may weigh nothing, or all that its cluster does
+    elif clusters is not None:
         # One record of a cluster counts for its part of the cluster's mean, or of the largest one.
         low = low / (clusters.max_size or inf)
         high = high if share is None else high / (clusters.max_size or 1)

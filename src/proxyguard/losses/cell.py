@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import fsum
 from typing import TypeVar
 
 import numpy as np
@@ -24,6 +25,7 @@ from proxyguard.registry.design import (
     Design,
     Sampling,
     Stratified,
+    WeightedClusters,
     sees_losses,
     tests_excess,
 )
@@ -69,15 +71,22 @@ class Clusters:
     """Where each cluster starts in that order."""
     sizes: Array
     """Records of each cluster."""
+    weights: Array | None = None
+    """Of each record, in that order, where records have some: as a share of its cluster's."""
+    totals: Array | None = None
+    """What the records of each cluster weigh together, where they do."""
 
     @classmethod
-    def of(cls, labels: AnyArray, design: Clustered, shuffle: bool, seed: int) -> Clusters:
-        """Return the clusters of a chunk.
+    def of(
+        cls, labels: AnyArray, design: Clustered, shuffle: bool, seed: int,
+        weights: Array | None = None,
+    ) -> Clusters:  # fmt: skip
+        """Return the clusters of a chunk; ``weights`` are those of its records.
 
         Raises
         ------
         LossMismatch
-            A cluster has more records than were registered.
+            A cluster has more records, or weighs more, than was registered.
         """
         _, first, cluster = np.unique(labels, return_index=True, return_inverse=True)
         # Clusters in the order in which they first appear, or in a random one.
@@ -92,11 +101,27 @@ class Clusters:
                 f"a cluster has {sizes.max()} records, the registered max_size is {design.max_size}"
             )
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        return cls(order, starts, sizes.astype(np.float64))
+        clusters = cls(order, starts, sizes.astype(np.float64))
+        if weights is None or not isinstance(design, WeightedClusters):
+            return clusters
+        weights = weights[order]
+        # Rounded once: ten weights of a tenth are no more than 1.
+        totals = np.array([fsum(part) for part in np.split(weights, starts[1:])])
+        heavy = np.flatnonzero(totals > float(design.max_weight))
+        if heavy.size:
+            raise LossMismatch(
+                f"records.weights: the cluster of record {order[starts[heavy[0]]]} weighs more "
+                f"than the registered max_weight {float(design.max_weight):g}; register the most "
+                "that a cluster of the sampling could weigh, whatever the sample holds"
+            )
+        within = np.repeat(np.where(totals > 0.0, totals, 1.0), sizes)
+        return replace(clusters, weights=weights / within, totals=totals)
 
     def shares(self, design: Clustered) -> Array | None:
-        """Return ``m_c/m_max`` of each cluster for record-weighted claims."""
-        # By the registered size and not the largest one seen, which the records would choose.
+        """Return what each cluster weighs as a share of the most that one could; else nothing."""
+        # By the registered bound and not the largest one seen, which the records would choose.
+        if isinstance(design, WeightedClusters) and self.totals is not None:
+            return self.totals / float(design.max_weight)
         return None if design.weighting == "cluster" else self.sizes / (design.max_size or 1)
 
     def label(self, strata: AnyArray) -> AnyArray:
@@ -118,6 +143,8 @@ class Clusters:
 
     def reduce(self, u: Array) -> Array:
         """Return the mean of each cluster from losses on the unit scale, in `order`."""
+        if self.weights is not None:
+            return np.clip(run_sums(u * self.weights, self.starts), 0.0, 1.0)
         return np.clip(run_sums(u, self.starts) / self.sizes, 0.0, 1.0)
 
 
@@ -178,7 +205,7 @@ class Column:
     count: NDArray[np.int64] | None = None  # (R,) losses at the upper bound, if two-valued
     answer: Array | None = None  # (R,) of a share: what the release says, and count is of ones
     indicators: NDArray[np.int64] | None = None  # (R,) of randomized_binomial
-    size_share: float | None = None  # mean of m_c/m_max or w/w_max, where units weigh
+    size_share: float | None = None  # mean share of the largest weight, where units weigh
     log_peak: Array | None = None  # (2, R) of betting
     log_final: Array | None = None  # (2, R) of betting: log e-values
     log_evalue: Array | None = None  # (2, R) of betting_fixed

@@ -552,7 +552,8 @@ class LossReader:
         labels, weighed = chunk.records.column("clusters"), chunk.records.column("weights")
         if rule is not None and labels is not None:
             # A random order of records is none of clusters: large ones come first.
-            clusters = Clusters.of(labels, rule, order_matters, reading.seed)
+            each = None if weighed is None else weighed.astype(np.float64)
+            clusters = Clusters.of(labels, rule, order_matters, reading.seed, each)
             order, shares = clusters.order, clusters.shares(rule)
             strata = None if strata is None else clusters.label(strata)
         if isinstance(reading.design, Stratified) and strata is not None:

@@ -21,6 +21,7 @@ from proxyguard.registry.design import (
     Weighted,
     WithoutReplacement,
     clusters_of,
+    has_weights,
 )
 from proxyguard.registry.numbers import canonical_label
 
@@ -46,7 +47,8 @@ class Records:
     clusters
         The cluster of each record, for `Clustered`.
     weights
-        How many persons each record represents, for `Weighted`: numbers from 0 on.
+        How many persons each record represents, for `Weighted` and `WeightedClusters`: numbers
+        from 0 on.
     groups
         Subgroups by name, each with a truth value for every record, for `Requirement.group`.
     random_order
@@ -148,18 +150,9 @@ def check_labels(records: Records, design: Design) -> None:
     """
     needed = needs(design)
     dependent = "dependent records would count as independent ones"
-    both = None
-    if records.strata is not None and records.clusters is not None:
-        both = "StratifiedClusters(sizes=..., weights=...)"
-    for name, remedy, harm in (
-        ("strata", both or "Stratified(sizes=..., weights=...)", dependent),
-        ("clusters", both or "Clustered()", dependent),
-        (
-            "weights",
-            'Weighted(max_weight=..., origin="design")',
-            "records that represent many persons would count like those that represent one",
-        ),
-    ):
+    unequal = "records that represent many persons would count like those that represent one"
+    remedy = _design_for(records)
+    for name, harm in (("strata", dependent), ("clusters", dependent), ("weights", unequal)):
         given = getattr(records, name) is not None
         if given and name not in needed:
             raise LossMismatch(
@@ -170,6 +163,21 @@ def check_labels(records: Records, design: Design) -> None:
         if not given and name in needed:
             what = "number" if name == "weights" else "label"
             raise LossMismatch(f"the design needs records.{name}, one {what} a record")
+
+
+def _design_for(records: Records) -> str:
+    """Return the one design that uses all the labels that there are."""
+    strata, clusters = records.strata is not None, records.clusters is not None
+    how = "" if not clusters else "Clustered()"
+    if records.weights is not None:
+        bounds = '(max_weight=..., origin="design")'
+        how = f"WeightedClusters{bounds}" if clusters or strata else f"Weighted{bounds}"
+    if not strata:
+        return how
+    if not how:
+        return "Stratified(sizes=..., weights=...)"
+    single = "" if clusters else ", and as records.clusters a label of its own for every record"
+    return f"StratifiedClusters(sizes=..., weights=..., clusters={how}){single}"
 
 
 def same_labels(first: AnyArray | None, second: AnyArray | None) -> bool:
@@ -244,10 +252,12 @@ def stratum_weights(strata: AnyArray, design: Stratified) -> NDArray[np.float64]
 
 def needs(design: Design) -> tuple[str, ...]:
     """Return the per-record columns that a design cannot do without."""
-    if isinstance(design, Weighted):
-        return ("weights",)
-    strata = ("strata",) if isinstance(design, Stratified) else ()
-    return (*strata, "clusters") if clusters_of(design) is not None else strata
+    used = {
+        "strata": isinstance(design, Stratified),
+        "clusters": clusters_of(design) is not None,
+        "weights": has_weights(design),
+    }
+    return tuple(name for name, is_used in used.items() if is_used)
 
 
 def weight_shares(weights: AnyArray, design: Weighted, before: int = 0) -> NDArray[np.float64]:

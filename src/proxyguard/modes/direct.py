@@ -43,7 +43,13 @@ from proxyguard.plan.law import Law
 from proxyguard.plan.targets import Targets, most_accepted
 from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget
-from proxyguard.registry.design import Design, Sampling, clusters_of, sees_losses, tests_excess
+from proxyguard.registry.design import (
+    Design,
+    Sampling,
+    has_weights,
+    sees_losses,
+    tests_excess,
+)
 from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.test import Bound, ComponentTest, Requirements, Score, slack_scores
 
@@ -254,8 +260,7 @@ def slack_objections(
         if r.slack is None
     ]
     if tests_excess(design):
-        records = clusters_of(design) is None
-        units = "weighted records" if records else "record-weighted clusters"
+        units = "weighted records" if has_weights(design) else "record-weighted clusters"
         reasons.append(
             f"{units} are tested through their excess over the limit, to "
             "which a slack does not apply: use the p-value score"

@@ -23,6 +23,7 @@ from proxyguard.registry.design import (
     Sampling,
     as_design,
     clusters_of,
+    has_weights,
     tests_excess,
 )
 from proxyguard.registry.numbers import MOST_DRAWS, Level, listed, members, real, share, whole
@@ -250,6 +251,8 @@ def _unequal(design: Design) -> str:
     units, weigh, instead = "records", "weights together make of max_weight", "Iid()"
     if clusters_of(design) is not None:
         units, weigh, instead = "clusters", "records together make of max_size", "Clustered()"
+        if has_weights(design):
+            weigh = "weights together make of max_weight"
     return (
         f"a plan's units weigh alike, and the {units} of this design do not: plan with design="
         f"{instead}, or proxyguard plan --require, and so many {units} as all {weigh}, which is "

@@ -261,17 +261,20 @@ class StratifiedClusters(Stratified):
 
     Clusters of a stratum are an iid or a without-replacement sample of its clusters. Their values
     take the place of records in `Stratified`: sizes count clusters, and the claim is about the
-    weighted mean over strata of the mean over clusters. A record-weighted claim is about the mean
-    over all records, where the weights are the shares of the strata among all clusters.
+    weighted mean over strata of the mean over clusters. A claim weighted by records, or by their
+    weights, is about the mean over all of them, where the weights of the strata are their shares of
+    all clusters and not of all records. Where single records are sampled in strata, and have
+    weights, each record is a cluster of its own.
 
     Parameters
     ----------
     sizes
         How many clusters of the target each stratum has.
     weights
-        The share of each stratum in the target, summing to exactly 1.
+        The share of each stratum in the target, summing to exactly 1; of all clusters, where
+        these do not count alike.
     clusters
-        Whether clusters or records weigh alike within a stratum, and the largest cluster.
+        How clusters count within a stratum: `Clustered`, or `WeightedClusters`.
 
     Raises
     ------
@@ -297,8 +300,13 @@ class StratifiedClusters(Stratified):
     @property
     def over(self) -> str:
         """What a mean is over, in words."""
-        return f"{self.clusters.over}, in strata with their registered weights"
+        if self.clusters.weighting == "cluster":
+            return f"{self.clusters.over}, in strata with their registered weights"
+        return f"{self.clusters.over}, {SHARES_OF_CLUSTERS}"
 
+
+# A stratum of large clusters has a larger part of the records than of the clusters.
+SHARES_OF_CLUSTERS = "with the registered weights of the strata as their shares of all clusters"
 
 # Weights of such an origin make each record depend on all others of the sample.
 CALIBRATED = (
@@ -362,6 +370,52 @@ class Weighted:
             )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightedClusters(Clustered):
+    """Independent clusters of dependent records with weights; the cluster is the unit of inference.
+
+    The claim is per person represented, as for `Weighted`, whatever the clusters (theory section
+    1). A cluster whose persons are few tells little.
+
+    Parameters
+    ----------
+    max_weight
+        A registered bound on what the records of one cluster weigh together, of every cluster that
+        could be sampled; a decimal string or number is read exactly.
+    origin
+        ``"design"``, as for `Weighted`.
+    max_size
+        A registered bound on the size of every cluster, if there is any.
+
+    Raises
+    ------
+    RegistryError
+        As for `Weighted`.
+
+    Examples
+    --------
+    >>> WeightedClusters(max_weight=800, origin="design").weighting
+    'weight'
+    """
+
+    weighting: str = field(default="weight", init=False)
+    max_weight: Fraction
+    origin: str
+
+    def __post_init__(self) -> None:
+        weights = Weighted(max_weight=self.max_weight, origin=self.origin)
+        object.__setattr__(self, "max_weight", weights.max_weight)
+        if self.max_size is not None:
+            object.__setattr__(
+                self, "max_size", whole(self.max_size, "max_size", most=MOST_RECORDS)
+            )
+
+    @property
+    def over(self) -> str:
+        """What a mean is over, in words."""
+        return "averaged over the persons that records represent, whatever their cluster"
+
+
 Design = Iid | Independent | WithoutReplacement | Stratified | Clustered | Weighted
 DESIGNS = (
     Iid,
@@ -370,6 +424,7 @@ DESIGNS = (
     Stratified,
     StratifiedClusters,
     Clustered,
+    WeightedClusters,
     Weighted,
 )
 
@@ -395,7 +450,12 @@ def tests_excess(design: Design) -> bool:
     The mean of such a claim is a ratio of two means of the target (theory section 1).
     """
     clusters = clusters_of(design)
-    return isinstance(design, Weighted) or (clusters is not None and clusters.weighting == "record")
+    return has_weights(design) or (clusters is not None and clusters.weighting == "record")
+
+
+def has_weights(design: Design) -> bool:
+    """Return whether each record has a weight, how many persons it represents."""
+    return isinstance(design, Weighted) or isinstance(clusters_of(design), WeightedClusters)
 
 
 def as_design(design: object) -> Design:

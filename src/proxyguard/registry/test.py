@@ -61,6 +61,11 @@ class ComponentTest(Enum):
         return self in (ComponentTest.BETTING, ComponentTest.BETTING_FIXED)
 
     @property
+    def rises(self) -> bool:
+        """Whether its p-value never falls as the loss of one record rises (theory section 1)."""
+        return self not in (ComponentTest.EMPIRICAL_BERNSTEIN, ComponentTest.BETTING)
+
+    @property
     def least_records(self) -> int:
         """The smallest sample for which the test can be below 1."""
         return 2 if self is ComponentTest.EMPIRICAL_BERNSTEIN else 1
