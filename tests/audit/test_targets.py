@@ -694,8 +694,71 @@ def test_strata_may_be_sampled_by_clusters(tmp_path: Path) -> None:
     assert_same_verdict(audit, certify_by_hand(audit, losses, chunk))
     assert audit.certificate().predicate.estimand["target"] == (
         "the registered mixture of the strata of 'site' (weights a 0.4, b 0.6), each by its "
-        "clusters of 'ward', a mean over records, whatever their cluster"
+        "clusters of 'ward', a mean over records, whatever their cluster, with the registered "
+        "weights of the strata as their shares of all clusters"
     )
+
+
+PERSONS = 'weighting = "weight", weight = "persons", max_weight = "60", origin = "design"'
+
+
+def with_persons(folder: Path) -> None:
+    """Write a weight beside every record, in both tables."""
+    for name in ("target", "development"):
+        frame = pd.read_csv(folder / f"{name}.csv")
+        frame["persons"] = np.random.default_rng(6).choice([0.5, 1.0, 4.0], size=len(frame))
+        put(frame, folder / f"{name}.csv")
+
+
+@pytest.mark.parametrize("strata", [True, False])
+def test_records_with_weights_may_come_in_clusters(tmp_path: Path, strata: bool) -> None:
+    text = strata_of_wards(tmp_path)
+    with_persons(tmp_path / "data")
+    text = text.replace('weighting = "record", max_size = 20', PERSONS)
+    if not strata:
+        design = text[text.index("design = { by") :].partition("\n")[0]
+        text = text.replace(design, f'design = {{ by = "ward", {PERSONS} }}')
+        text = text.replace('exclude = ["colour"]', 'exclude = ["colour", "site"]')
+    audit = certified(tmp_path, HEAD + text + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+    losses, chunk = hand_losses(audit)
+    wards, persons = np.asarray(chunk.records.clusters), chunk.frame["persons"].to_numpy()
+    omega = persons
+    if strata:
+        sites = np.asarray(chunk.records.strata)
+        count = {site: len(set(wards[sites == site].tolist())) for site in ("a", "b")}
+        omega = persons * np.array([{"a": 0.4, "b": 0.6}[g] / count[g] for g in sites.tolist()])
+    by_hand = (losses * omega[None, :, None]).sum(axis=1) / omega.sum()
+    found = evidence_of(audit, "bootstrap")
+    np.testing.assert_allclose(found["derived"]["estimates"], by_hand, rtol=0, atol=1e-12)
+    assert [column["n"] for column in found["columns"]] == [len(set(wards.tolist()))] * 2
+    assert_same_verdict(audit, certify_by_hand(audit, losses, chunk))
+    said = audit.certificate().predicate.estimand["target"]
+    assert "the persons that records represent, whatever their cluster, by design weights" in said
+    assert ("shares of all clusters" in said) == strata
+
+
+def test_a_cluster_that_weighs_too_much_is_refused_before_it_is_sealed(tmp_path: Path) -> None:
+    text = strata_of_wards(tmp_path).replace('weighting = "record", max_size = 20', PERSONS)
+    with_persons(tmp_path / "data")
+    text = text.replace('"60"', '"7.25"')
+    audit = audit_of(tmp_path, HEAD + text + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+    with pytest.raises(TableError, match=r"'persons' holds the weights: .* the cluster of record"):
+        audit.seal()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        'weighting = "weight"', 'weight = "persons"', 'weighting = "record", max_weight = "3"',
+        PERSONS.replace('"weight",', '"record",'), PERSONS.replace('"design"', '"calibrated"'),
+        PERSONS.replace('"60"', '"0"'),
+    ],
+)  # fmt: skip
+def test_half_a_declaration_of_weights_in_clusters_is_refused(part: str) -> None:
+    design = f'design = {{ by = "ward", {part} }}'
+    text = HEAD + APART.replace("{source}", 'file = "target.csv"').replace("{design}", design)
+    with pytest.raises(RegistryError, match=r"all of weighting = \"weight\"|max_weight|calibrated"):
+        read_declaration(text + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
 
 
 def test_a_cluster_of_two_strata_is_refused_before_it_is_sealed(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from proxyguard.registry.design import (
     Stratified,
     StratifiedClusters,
     Weighted,
+    WeightedClusters,
     WithoutReplacement,
 )
 from proxyguard.registry.exposure import ExposureKind, ExposurePart
@@ -193,6 +194,12 @@ OVER: list[tuple[Design, str]] = [
      ", averaged over the strata with their registered weights"),
     (StratifiedClusters(sizes={"a": 10, "b": 10}, weights=dict.fromkeys("ab", Fraction(1, 2))),
      ", averaged over clusters, each counting once, in strata with their registered weights"),
+    (StratifiedClusters(sizes={"a": 10, "b": 10}, weights=dict.fromkeys("ab", Fraction(1, 2)),
+                        clusters=Clustered(weighting="record", max_size=9)),
+     ", averaged over records, whatever their cluster, with the registered weights of the strata "
+     "as their shares of all clusters"),
+    (WeightedClusters(max_weight=5, origin="design"),
+     ", averaged over the persons that records represent, whatever their cluster"),
     (Clustered(), ", averaged over clusters, each counting once"),
     (Weighted(max_weight=5, origin="design"), ", averaged over the persons that records represent"),
     (Clustered(weighting="record", max_size=9), ", averaged over records, whatever their cluster"),

@@ -43,16 +43,16 @@ from proxyguard.documents.ledger import DevelopmentRole, Overlap, Sealed, Sealed
 from proxyguard.draw.catalog import FILL_MISSING, TAKE_INFINITE
 from proxyguard.draw.protocol import lost_texts, negative_label, outcomes
 from proxyguard.errors import LossMismatch, RegistryError, StageError, TableError, UnreadValue
+from proxyguard.losses.cell import Clusters
 from proxyguard.losses.measure import check_bounds, group_name, read_loss_file
 from proxyguard.losses.query import CodedRecords, codings
 from proxyguard.losses.records import Records, weight_shares
 from proxyguard.registry.declaration import Declaration, Member
-from proxyguard.registry.design import Weighted
+from proxyguard.registry.design import Weighted, clusters_of
 from proxyguard.registry.fields import Query
 from proxyguard.registry.target import (
     StratifiedDesign,
     Target,
-    WeightedDesign,
     WithoutReplacementDesign,
 )
 from proxyguard.seal.crypto import Holder, Passphrase, Recipient, identity_problem
@@ -397,8 +397,7 @@ def kinds_of_member(member: Member, development: pd.DataFrame) -> dict[str, str]
     """Return the kind of every column, from the development part."""
     target = member.target
     text = [target.outcome] if target.outcome is not None and target.range is None else []
-    if not isinstance(target.design, WeightedDesign):
-        text.extend(target.design_columns)
+    text.extend(target.label_columns)
     return kinds_of(development, target.read.missing, text, member.columns)
 
 
@@ -418,7 +417,7 @@ def _seal_losses(
         POSITION: pa.array(order.astype(np.int64)),
         LOSSES: pa.array([row.tobytes() for row in flat], type=pa.binary(width)),
     }
-    if isinstance(target.design, WeightedDesign):
+    if target.weight_column is not None:
         _check_weights(target, given.labels or ())
     if given.labels is not None:
         columns[str(target.design_column)] = pa.array([given.labels[i] for i in order])
@@ -563,7 +562,7 @@ def _check_design(target: Target, records: pd.DataFrame, numbers: pd.DataFrame) 
     """See that strata, clusters, weights and pool are as declared; only their column is read."""
     design = target.design
     labels = {}
-    for by in () if isinstance(design, WeightedDesign) else target.design_columns:
+    for by in target.label_columns:
         labels[by] = _labels(records[by])
         unlabelled = labels[by].count(NO_LABEL)
         if unlabelled:
@@ -595,8 +594,9 @@ def _check_design(target: Target, records: pd.DataFrame, numbers: pd.DataFrame) 
                 f"target: a cluster of {clusters.by!r} has {largest} records, declared "
                 f"max_size {clusters.max_size}"
             )
-    if isinstance(design, WeightedDesign):
-        _check_weights(target, numbers[design.weight].to_numpy())
+    if target.weight_column is not None:
+        members = None if clusters is None else np.array(labels[clusters.by])
+        _check_weights(target, numbers[target.weight_column].to_numpy(), members)
     elif isinstance(design, WithoutReplacementDesign):
         drawn = target.draw is not None
         if drawn and design.pool != len(records):
@@ -620,14 +620,20 @@ def _strata_of_clusters(by: str, strata: list[str], name: str, clusters: list[st
     return [stratum for _, stratum in pairs]
 
 
-def _check_weights(target: Target, weights: ArrayLike) -> None:
+def _check_weights(
+    target: Target, weights: ArrayLike, clusters: NDArray[np.str_] | None = None
+) -> None:
     """Refuse records without a weight of 0 to the largest one; the error never shows a weight."""
     design = target.sampling_design
-    assert isinstance(design, Weighted)  # the caller has such a design
+    rule = clusters_of(design)
     try:
-        weight_shares(np.asarray(Records(weights=weights).weights), design)
+        known = np.asarray(Records(weights=weights).weights)
+        if rule is not None and clusters is not None:
+            Clusters.of(clusters, rule, False, 0, known)
+        elif isinstance(design, Weighted):
+            weight_shares(known, design)
     except LossMismatch as error:
-        raise TableError(f"target: {target.design_column!r} holds the weights: {error}") from None
+        raise TableError(f"target: {target.weight_column!r} holds the weights: {error}") from None
 
 
 def negative_of(target: Target, development: pd.DataFrame) -> str | None:

@@ -24,7 +24,7 @@ from proxyguard.losses.measure import group_name
 from proxyguard.losses.query import CodedRecords
 from proxyguard.losses.records import Records
 from proxyguard.registry.declaration import Member
-from proxyguard.registry.target import StratifiedDesign, WeightedDesign
+from proxyguard.registry.target import StratifiedDesign
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.sealed_file import ROWS, nonce_of
@@ -296,7 +296,7 @@ class OpenTarget:
 
     def _records(self, frame: pd.DataFrame, positions: NDArray[np.int64]) -> Records:
         design = self._member.target.design
-        clusters = self._member.target.clusters
+        clusters, weight = self._member.target.clusters, self._member.target.weight_column
         coded = CodedRecords(frame)
         groups = {
             group_name(part.group): coded.inside(part.group.items())
@@ -307,7 +307,7 @@ class OpenTarget:
             ids=positions,
             strata=_labels(frame, design.by) if isinstance(design, StratifiedDesign) else None,
             clusters=None if clusters is None else _labels(frame, clusters.by),
-            weights=frame[design.weight] if isinstance(design, WeightedDesign) else None,
+            weights=None if weight is None else frame[weight],
             groups=groups,
             random_order=True,
         )

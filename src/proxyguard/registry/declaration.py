@@ -43,7 +43,7 @@ from proxyguard.registry.parts import (
     Roles,
     Secondary,
 )
-from proxyguard.registry.target import ColumnPart, StratifiedDesign, Target, WeightedDesign
+from proxyguard.registry.target import ColumnPart, StratifiedDesign, Target
 
 # Draws of all mechanisms and pilots of an audit.
 MOST_DRAWS_IN_ALL = 1_000_000
@@ -168,16 +168,14 @@ class Member(DeclarationPart):
                 )
             if part.exclude and name in (target.outcome, *target.design_columns):
                 raise ValueError(f"{name!r} cannot be excluded: it is the outcome or the design")
-            weighted = isinstance(target.design, WeightedDesign)
-            labels = (name in target.design_columns and not weighted) or (
+            labels = name in target.label_columns or (
                 name == target.outcome and target.range is None
             )
             if labels and part.holds == "number":
                 raise ValueError(
                     f"columns.{name}: its values are labels, as they are written; leave kind out"
                 )
-            counted = (target.outcome if target.range is not None else None,
-                       target.design_column if weighted else None)  # fmt: skip
+            counted = (target.outcome if target.range is not None else None, target.weight_column)
             if name in counted and part.holds == "text":
                 raise ValueError(
                     f"columns.{name}: an outcome with a range, or a weight, is a number; leave "
@@ -224,9 +222,9 @@ class Member(DeclarationPart):
         lacks = {part.name: part.lacks for part in self.release}
         target, unused = self.target, {*self.excluded}
         asked = {target.outcome, *target.design_columns}
-        if isinstance(target.design, WeightedDesign) and (delivered or release in lacks):
-            asked.discard(target.design.weight)
-            unused.add(target.design.weight)
+        if target.weight_column is not None and (delivered or release in lacks):
+            asked.discard(target.weight_column)
+            unused.add(target.weight_column)
         for requirement in self.requirement:
             asked |= requirement.release_columns
             for attack in requirement.attacks or ():

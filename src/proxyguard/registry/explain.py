@@ -189,9 +189,14 @@ def _meant(faults: Sequence[_Fault]) -> Iterator[_Fault]:
             tried.setdefault(place, {}).setdefault(repr(kind), []).append(fault)
     other: set[int] = set()
     for place, by_kind in tried.items():
-        # A kind that what was found is none of is not meant, nor one whose keys it has not.
+        # A kind that what was found is none of is not meant, nor one whose keys it has not. Of two
+        # with one fault each, the one that has all of its keys is.
         fits = {
-            kind: sum(1 for f in own if f.path != place or f.kind == "value_error")
+            kind: sum(
+                1.5 if f.kind == "missing" else 1.0
+                for f in own
+                if f.path != place or f.kind == "value_error"
+            )
             for kind, own in by_kind.items()
             if not any(f.path == place and f.kind != "value_error" for f in own)
         }

@@ -10,12 +10,14 @@ from pydantic import Field, StrictStr, model_validator
 
 from proxyguard.printable import found
 from proxyguard.registry.design import (
+    SHARES_OF_CLUSTERS,
     Clustered,
     Design,
     Iid,
     Stratified,
     StratifiedClusters,
     Weighted,
+    WeightedClusters,
     WithoutReplacement,
 )
 from proxyguard.registry.fields import (
@@ -63,14 +65,46 @@ class PopulationDraw(DeclarationPart):
 
 
 class ClusteredDesign(DeclarationPart):
-    """Clusters of dependent records, and whether clusters or records weigh alike."""
+    """Clusters of dependent records, and what weighs alike: clusters, records, or persons."""
 
     by: Name
     """The column that holds the clusters."""
-    weighting: Literal["cluster", "record"] = "cluster"
-    """Whether clusters or records weigh alike."""
+    weighting: Literal["cluster", "record", "weight"] = "cluster"
+    """Whether clusters or records weigh alike, or records have design weights."""
     max_size: Positive | None = None
     """Records of the largest cluster there can be."""
+    weight: Name | None = None
+    """The column that holds how many persons a record represents, where records have weights."""
+    max_weight: DecimalText | None = None
+    """The most that the records of one cluster could weigh together."""
+    origin: Literal["design", "calibrated"] | None = None
+    """Where weights come from; those that were calibrated on the sample are refused."""
+
+    LATER = ("weight", "max_weight", "origin")
+
+    @model_validator(mode="after")
+    def _weights_together(self) -> ClusteredDesign:
+        parts = {name: getattr(self, name) for name in self.LATER}
+        lacking = [name for name, given in parts.items() if given is None]
+        weighted = self.weighting == "weight"
+        if (weighted and lacking) or (not weighted and len(lacking) < len(parts)):
+            raise ValueError(
+                "clusters of records with weights have all of "
+                'weighting = "weight", weight = "COLUMN", max_weight = "..." (of a whole cluster) '
+                'and origin = "design", and other clusters none of these'
+            )
+        if weighted:
+            _ = self.clustered
+        return self
+
+    @property
+    def clustered(self) -> Clustered:
+        """The rule by which clusters count."""
+        if self.max_weight is None or self.origin is None:
+            return Clustered(weighting=self.weighting, max_size=self.max_size)
+        return WeightedClusters(
+            max_weight=Fraction(self.max_weight), origin=self.origin, max_size=self.max_size
+        )
 
 
 class StratifiedDesign(DeclarationPart):
@@ -331,8 +365,9 @@ class Target(DeclarationPart):
     def _losses_by_cluster(self) -> Target:
         if self.losses is not None and len(self.design_columns) > 1:
             raise ValueError(
-                "a file of losses has a column for strata or for clusters and not for both: give "
-                "the target's records, or certify the losses in Python with StratifiedClusters"
+                "a file of losses has one column for the design, of strata, clusters or weights: "
+                "give the target's records, or certify the losses in Python with "
+                "StratifiedClusters or WeightedClusters"
             )
         return self
 
@@ -409,7 +444,7 @@ class Target(DeclarationPart):
         """The design that component tests rely on."""
         clusters = None
         if self.clusters is not None:
-            clusters = Clustered(weighting=self.clusters.weighting, max_size=self.clusters.max_size)
+            clusters = self.clusters.clustered
         if isinstance(self.design, StratifiedDesign):
             sizes = dict(self.design.sizes.items())
             weights = {name: Fraction(w) for name, w in self.design.weights.items()}
@@ -455,18 +490,34 @@ class Target(DeclarationPart):
         return None
 
     @property
+    def weight_column(self) -> str | None:
+        """The column that holds weights."""
+        if isinstance(self.design, WeightedDesign):
+            return self.design.weight
+        return None if self.clusters is None else self.clusters.weight
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The columns that hold strata or clusters, strata first."""
+        strata = (self.design.by,) if isinstance(self.design, StratifiedDesign) else ()
+        return strata if self.clusters is None else (*strata, self.clusters.by)
+
+    @property
     def design_columns(self) -> tuple[str, ...]:
-        """The columns that hold strata, clusters or weights, strata first."""
-        first = () if self.design_column is None else (self.design_column,)
-        if self.clusters is None or self.clusters is self.design:
-            return first
-        return (*first, self.clusters.by)
+        """The columns that hold strata, clusters or weights, in this order."""
+        weights = () if self.weight_column is None else (self.weight_column,)
+        return (*self.label_columns, *weights)
 
     @property
     def estimand(self) -> str:
         """What the means of this audit are means over, in words."""
         once = self.clusters is None or self.clusters.weighting == "cluster"
         over = "clusters, each counting once" if once else "records, whatever their cluster"
+        if self.weight_column is not None and self.clusters is not None:
+            over = (
+                "the persons that records represent, whatever their cluster, by design weights in "
+                f"{self.weight_column!r} (at most {self.clusters.max_weight} a cluster)"
+            )
         if isinstance(self.design, StratifiedDesign):
             # Sorted: a registry's mapping has no order, and verify compares these words.
             weights = ", ".join(f"{name} {w}" for name, w in sorted(self.design.weights.items()))
@@ -475,7 +526,10 @@ class Target(DeclarationPart):
             words = f"{kind} of the strata of {self.design.by!r} (weights {weights})"
             if self.clusters is None:
                 return words
-            return f"{words}, each by its clusters of {self.clusters.by!r}, a mean over {over}"
+            shares = "" if once else f", {SHARES_OF_CLUSTERS}"
+            return (
+                f"{words}, each by its clusters of {self.clusters.by!r}, a mean over {over}{shares}"
+            )
         if self.clusters is not None:
             return f"the law of the clusters of {self.clusters.by!r}, a mean over {over}"
         if isinstance(self.design, WeightedDesign):
