@@ -50,6 +50,33 @@ def test_a_column_is_read_as_declared(
 
 
 @pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["606.6", "9793.72", "42", ""], [606.6, 9793.72, 42.0, np.nan]),
+        (["1.234", "42"], [1234.0, 42.0]),  # as declared, wherever that reads all of it
+    ],
+)
+def test_a_release_may_have_plain_numbers_where_the_table_is_declared_otherwise(
+    values: list[object], expected: list[float]
+) -> None:
+    frame, columns = pd.DataFrame({"x": pd.Series(values)}), {"x": GERMAN}
+    read_so = typed(frame, {"x": "number"}, MISSING, columns, release=True)
+    pd.testing.assert_series_equal(read_so["x"], pd.Series(expected, name="x"))
+
+
+@pytest.mark.parametrize("values", [["606.6", "1.234"], ["606.6", "1,5"], ["606.6", "x"]])
+def test_a_release_of_which_a_text_has_two_meanings_is_not_read(values: list[object]) -> None:
+    frame, columns = pd.DataFrame({"x": pd.Series(values)}), {"x": GERMAN}
+    with pytest.raises(UnreadValue):
+        typed(frame, {"x": "number"}, MISSING, columns, release=True)
+
+
+def test_the_table_itself_is_read_as_declared_alone() -> None:
+    with pytest.raises(UnreadValue):
+        read(GERMAN, ["606.6", "9793.72"])
+
+
+@pytest.mark.parametrize(
     ("part", "values", "row", "words"),
     [
         (DATE, ["31.01.2024", "2024-01-31"], 1, "dates as '%d.%m.%Y'"),

@@ -48,6 +48,8 @@ def typed(
     kinds: Mapping[str, str],
     missing: Sequence[str],
     columns: DeclaredColumns | None = None,
+    *,
+    release: bool = False,
 ) -> pd.DataFrame:
     """Return the columns that are asked for, with numbers as doubles and the rest as text.
 
@@ -61,6 +63,9 @@ def typed(
         Texts that stand for a missing number.
     columns
         How columns are declared to be read, where that is not seen from their values.
+    release
+        Whether it is a release, which other software than the table's may have written: its plain
+        numbers, and dates from the year down, are read where the table's are declared otherwise.
 
     Returns
     -------
@@ -97,7 +102,9 @@ def typed(
             part = declared.get(name, ColumnPart())
             texts = kind == "text"
             read[name] = (
-                _texts(frame[name], part) if texts else _numbers(frame[name], missing, part)
+                _texts(frame[name], part)
+                if texts
+                else _numbers(frame[name], missing, part, release)
             )
     # Without columns there are no records, however many rows the frame has.
     return pd.DataFrame(read, index=frame.index if read else None)
@@ -126,7 +133,9 @@ def _texts(values: Series, part: ColumnPart) -> Series:
     return texts.where(~texts.isin(list(part.missing)), "") if part.missing else texts
 
 
-def _numbers(values: Series, missing: Sequence[str], part: ColumnPart) -> pd.Series[float]:
+def _numbers(
+    values: Series, missing: Sequence[str], part: ColumnPart, release: bool
+) -> pd.Series[float]:
     """Return a column as doubles, its texts read as it is declared."""
     gaps = [*missing, *part.missing]
     notation = notation_of(part)
@@ -138,7 +147,7 @@ def _numbers(values: Series, missing: Sequence[str], part: ColumnPart) -> pd.Ser
         if notation is None:
             numbers = _read_numbers(values.where(~blank, "nan"))
         else:
-            numbers = _in_notation(as_texts(values).where(~blank, ""), notation)
+            numbers = _in_notation(as_texts(values).where(~blank, ""), notation, release)
         wrong = np.flatnonzero(numbers.isna().to_numpy() & ~blank.to_numpy())
         if wrong.size:
             raise _unread(str(values.name), int(wrong[0]), notation)
@@ -149,15 +158,22 @@ def _numbers(values: Series, missing: Sequence[str], part: ColumnPart) -> pd.Ser
     return numbers.where(~numbers.isin(written[~np.isnan(written)].tolist()))
 
 
-def _in_notation(texts: Series, notation: Notation) -> pd.Series[float]:
-    """Return the number of each text in a notation, each different one read once."""
+def _in_notation(texts: Series, notation: Notation, release: bool) -> pd.Series[float]:
+    """Return the number of each text in a notation, each different one read once.
+
+    A whole column of plain numbers or dates is read as such in a release, and dates also in the
+    table, whose column of dates by its type has such texts: but only where no text of it means
+    another number in the declared notation, so that nothing is guessed.
+    """
     import pandas as pd
 
     codes, distinct = pd.factorize(texts.to_numpy(dtype=object))
     known = notation.numbers(list(distinct))
-    # A column of dates by its type has texts with the year first, whatever is declared of others.
-    if notation.date and np.isnan(known).all():
-        known = Notation(date=ISO).numbers(list(distinct))
+    unread = np.isnan(known)
+    if (release or notation.date) and unread[distinct != ""].any():
+        plain = (Notation(date=ISO) if notation.date else Notation()).numbers(list(distinct))
+        if not np.isnan(plain[distinct != ""]).any() and (unread | (known == plain)).all():
+            known = plain
     return pd.Series(known[codes], index=texts.index, name=texts.name, dtype=np.float64)
 
 

@@ -595,7 +595,7 @@ class Schema:
         elif self.labelled in frame.columns:
             known = have_value(frame[self.labelled], self.missing)
             frame = frame if known.all() else frame[known].reset_index(drop=True)
-        return typed(frame, dict(kinds), self.missing, self.columns)
+        return typed(frame, dict(kinds), self.missing, self.columns, release=True)
 
     def content(self, frame: pd.DataFrame) -> str:
         """Return the digest of a table's records."""

@@ -594,7 +594,8 @@ class _Trying:
                 )
             held = {column: kind for column, kind in kinds.items() if column in frame.columns}
             try:
-                release = _clipped(typed(labelled, held, MISSING, self.columns), outcome)[0]
+                read = typed(labelled, held, MISSING, self.columns, release=True)
+                release = _clipped(read, outcome)[0]
                 why = self._why_unusable(release, outcome)
             except UnreadValue as error:
                 release, why = labelled, _unread(error)
