@@ -159,6 +159,31 @@ def test_widths_from_pilots_keep_the_level(within_budget, repeat):
     assert errors > 0.3 * ALPHA * trials  # the level is spent
 
 
+@pytest.mark.parametrize("bound", ["paper", "sharp"])
+def test_certify_on_losses_with_widths_from_pilots(bound, within_budget, repeat):
+    # At the target as above; every audit has pilots of its own, and so a width of its own.
+    loss = pg.Requirement(name="loss", low=0, high=1, limit=0.8, slack=0.05, two_valued=True)
+    rng, widths, errors, trials = np.random.default_rng(1206), set(), 0, repeat(60)
+
+    def losses(draws: int) -> np.ndarray:
+        risk = np.where(rng.random(draws) < TARGET, rng.uniform(0.1, 0.6, draws), 0.8)
+        return rng.random((200, 1)) <= risk[:, None, None]
+
+    for trial in range(trials):
+        chosen = pg.choose_ramps(
+            pg.pilot_law(losses(12).astype(float), [loss]), n=200, releases=300,
+            reliability_target=TARGET, bound=bound,
+        )  # fmt: skip
+        widths.add(chosen[0].ramp)
+        found = pg.certify(
+            losses(300), chosen, mode="smooth", bound=bound, reliability_target=TARGET, alpha=ALPHA,
+            beta=None, seed=trial,
+        )  # fmt: skip
+        errors += found.decision is pg.Decision.VALIDATED
+    assert len(widths) > 3
+    assert within_budget(errors, trials, ALPHA)
+
+
 def test_twin_whose_width_is_chosen_on_the_scored_target(beyond_doubt, repeat):
     rng, trials = np.random.default_rng(1205), repeat(1000)
     pilots = Pilots(means=np.full((20, 1), 0.3), chances=np.full(20, 1 / 20))
