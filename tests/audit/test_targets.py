@@ -21,6 +21,7 @@ import proxyguard as pg
 from proxyguard.audit import draw as drawing
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import load_key_file
+from proxyguard.audit.outcome import Registration
 from proxyguard.audit.target import Chunk, OpenTarget
 from proxyguard.documents.document import FORMAT
 from proxyguard.documents.releases import DrawnRelease, DroppedFailure, FailedDraw, read_draw
@@ -1234,6 +1235,58 @@ def test_a_number_as_outcome(tmp_path: Path) -> None:
     ):
         by_hand = losses(record) - source * np.array([1.0, 0.0, 0.0])
         np.testing.assert_allclose(row, by_hand, rtol=0, atol=1e-12)
+
+
+def test_a_loss_in_the_outcomes_own_unit_is_judged_as_its_share_of_the_range(
+    tmp_path: Path,
+) -> None:
+    frame = table()
+    noise = np.random.default_rng(4).normal(size=len(frame))
+    frame["label"] = np.clip(20 + 4 * frame["first"] + noise, 0, 40).round(3)
+    rows = (  # limits and slacks as shares of the range, and in kg and squared kg
+        ("squared", "relative", "0.05", "80", "0.01", "16"),
+        ("absolute", "absolute", "0.15", "6", "0.05", "2"),
+        ("pinball", "absolute", "0.15", "6", "0.05", "2"),
+    )
+    audits = []
+    for name, unit in (("shares", ""), ("kg", 'unit = "kg"\n')):
+        put(frame, tmp_path / name / "data" / "table.csv")
+        target = RESERVE.replace('positive = "yes"', 'range = ["0", "40"]')
+        procedure = PROCEDURE.replace("fixed_logistic", "sklearn.linear_model:LinearRegression")
+        requirements = "".join(
+            f'\n[[requirement]]\nname = "{loss}"\nloss = "{loss}"\nform = "{form}"\n'
+            f'limit = "{own if unit else share}"\nslack = "{less if unit else part}"\n{unit}'
+            + ('quantile = "0.9"\n' if loss == "pinball" else "")
+            for loss, form, share, own, part, less in rows
+        )
+        # By a test that reads no order: the order follows from what is registered.
+        claim = CLAIM + 'score = "slack"\ntest = "empirical_bernstein"\n'
+        audits.append(
+            certified(tmp_path / name, HEAD + target + procedure + requirements + BOOTSTRAP + claim)
+        )
+    shares, own = (evidence_of(audit, "bootstrap") for audit in audits)
+    factors = np.array([40.0**2, 40.0, 40.0])
+    for what in ("estimates", "lower", "upper"):
+        expected = np.array(shares["derived"][what]) * factors
+        np.testing.assert_allclose(own["derived"][what], expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        own["derived"]["pvalues"], shares["derived"]["pvalues"], rtol=1e-9, atol=1e-300
+    )
+    page, text = (audits[1].folder.read(name).decode() for name in ("report.html", "report.md"))
+    text = text.replace("\\", "")
+    for said in (
+        "by less than 80 squared kg (on a scale from 0 to 1600 squared kg)",
+        "must stay below 6 kg (on a scale from 0 to 40 kg)",
+        "(cutoff of its score: 4 kg)",
+    ):
+        assert said in page
+        assert said in text
+    assert "absolute (limit 6 kg)" in page
+    assert "below the limit 6 kg" in page
+    assert "| absolute | 6 kg | as declared |" in text
+    assert [limit.unit for limit in Registration.of(audits[1].folder).limits] == [
+        "squared kg", "kg", "kg",
+    ]  # fmt: skip
 
 
 def test_a_loss_by_import_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

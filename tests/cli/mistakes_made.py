@@ -663,4 +663,38 @@ QUERIED = [
     ),
 ]
 
-MISTAKES = [*DECLARED, *TYPED, *CALLED, *QUERIED]
+NUMBERED = (
+    ('outcome = "ill"\npositive = "yes"', 'outcome = "age"\nrange = ["0", "900000000"]'),
+    ('library = ["fixed_logistic"]', 'library = ["default"]'),
+    ('loss = "brier"', 'loss = "absolute"'),
+)
+UNITS = [
+    declared("a limit with its unit", *NUMBERED, ('limit = "0.30"', 'limit = "2.5 years"')),
+    declared("a limit in a unit without a name", *NUMBERED, ('limit = "0.30"', 'limit = "2.5"')),
+    declared(
+        "a unit with a number", *NUMBERED, ('limit = "0.30"', 'limit = "5"\nunit = "5 years"')
+    ),
+    declared("a unit of a score of classes", ('limit = "0.30"', 'limit = "0.30"\nunit = "years"')),
+    declared(
+        "a share in a unit",
+        (
+            'loss = "brier"\nform = "absolute"\nlimit = "0.30"',
+            'form = "query"\nlimit = "0.1"\nunit = "yes"\nquery = { share = { ill = "yes" } }',
+        ),
+    ),
+    declared(
+        "a slack by a rule beside a unit",
+        *NUMBERED,
+        (
+            'limit = "0.30"',
+            'limit = "5"\nunit = "years"\nslack = { smallest_of = ["1"], allowance = "0.1" }',
+        ),
+    ),
+    declared(
+        "a limit beyond the range in its unit",
+        *NUMBERED,
+        ('limit = "0.30"', 'limit = "950000000"\nunit = "years"'),
+    ),
+]
+
+MISTAKES = [*DECLARED, *TYPED, *CALLED, *QUERIED, *UNITS]

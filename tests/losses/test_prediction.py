@@ -117,6 +117,22 @@ def test_regression_losses_are_scaled_by_the_registered_range(
 
 
 @pytest.mark.parametrize(
+    ("loss", "expected", "high"),
+    [
+        (losses.squared_error(low=-2, high=2, unit="kg"), [1.0, 16.0], 16.0),
+        (losses.absolute_error(low=-2, high=2, unit="kg"), [1.0, 4.0], 4.0),
+        (losses.pinball(low=-2, high=2, quantile=0.9, unit="kg"), [0.9, 0.4], 4.0),
+    ],
+    ids=lambda x: getattr(x, "name", ""),
+)
+def test_regression_losses_in_their_own_unit_are_divided_by_nothing(
+    loss: losses.Loss, expected: list[float], high: float
+) -> None:
+    np.testing.assert_allclose(loss([1.0, -2.0], [0.0, 2.0]), expected, rtol=1e-12)
+    assert (loss.low, loss.high) == (0.0, high)
+
+
+@pytest.mark.parametrize(
     ("call", "named"),
     [
         (lambda: losses.brier()([1], [1.1]), "probability of record 0 is outside"),

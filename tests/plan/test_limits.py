@@ -277,19 +277,22 @@ def test_the_papers_limits_are_its_own_statements(mechanisms: int) -> None:
     assert found.least_records == planning.least_records(smallest, target=0.8, alpha_target=half)
     # Proposition 18: ceil(log(.025/H)/log(.8)) is 17 for one mechanism, 24 for five (studies B7).
     assert found.least_releases == {1: 17, 5: 24}[mechanisms]
-    # Proposition 17 with the smallest margin and the widest range.
+    # Proposition 17 on the unit scale, where all widths are 1: margins of .08 and .1.
     assert found.sufficient_records == planning.sufficient_records_named(
-        margin=0.08, width=2.0, alpha=half, beta=0.1, n_releases=120, n_requirements=2
+        margin=0.08, width=1.0, alpha=half, beta=0.1, n_releases=120, n_requirements=2
     )
-    assert found.sufficient_records == ceil(2 * 4 / 0.08**2 * max(log(120 / half), log(240 / 0.1)))
+    assert found.sufficient_records == ceil(2 / 0.08**2 * max(log(120 / half), log(240 / 0.1)))
     # Theorem 15 at half the margin as slack.
     assert found.direct_shortfall == pytest.approx(
         planning.direct_shortfall(
-            n_records=800, n_releases=120, n_requirements=2, margin=0.08, slack=0.04, width=2.0,
+            n_records=800, n_releases=120, n_requirements=2, margin=0.08, slack=0.04, width=1.0,
             budget=(half, half), failure=(0.05, 0.05),
         ),
         rel=1e-12,
     )  # fmt: skip
+    # The same margins and ranges in another unit, one requirement in kg: nothing changes.
+    heavy = Requirement(name="second", low=-50, high=50, limit=5, slack=6)
+    assert paper_limits([requirements[0], heavy], [0.08, 10.0], plan) == found
     assert list(found.to_dict()) == [
         "proposition_14_least_records", "proposition_18_least_releases",
         "proposition_17_sufficient_records", "theorem_15_direct_shortfall",

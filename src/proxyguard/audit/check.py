@@ -506,7 +506,10 @@ class _Checker:
             if name not in facts.risks:
                 continue
             source = float(facts.risks[name])
-            result.facts.append(f"{name}: limit {limit:g}, source {source:.4f} on validation")
+            unit = requirement.unit
+            result.facts.append(
+                f"{name}: limit {limit:g}{unit}, source {source:.4f}{unit} on validation"
+            )
             for policy, losses in policies.items():
                 loss = losses[name] - (source if requirement.form is Form.RELATIVE else 0.0)
                 # Strictly: a release is valid below its limit, and one on it is not.

@@ -98,6 +98,8 @@ class Limit:
     ramp: str | None
     """Its width, where a rule chose it."""
     rule: str
+    unit: str = ""
+    """What limit, slack and ramp are in, where that is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +138,7 @@ class Registration:
                 slack=None if resolved.slack is None else resolved.slack.value,
                 ramp=None if resolved.ramp is None else resolved.ramp.value,
                 rule=resolved.limit.rule,
+                unit=resolved.part.own_unit,
             )
             for name in (member.name for member in self.document.declaration.members)
             for resolved in self.document.members[name].requirements

@@ -48,6 +48,7 @@ from proxyguard.registry.requirement import (
     choose_roles,
     cutoff_from_pilot,
     limit_from_source,
+    own_unit,
     required,
     slack_from_plan,
 )
@@ -107,11 +108,10 @@ def planned_records(member: Member, records: int) -> int:
 def provisional_measure(part: RequirementPart, member: Member, limit: str | None = None) -> Measure:
     """Return a measure for its loss alone: without slack, and with any limit if none is given."""
     assert member.target.predicted is not None  # a loss has an outcome
-    low, high = (number(part.low or "0"), number(part.high or "1"))
     bare = part.model_copy(update={"ramp": None, "slack": None})
     return measure_loss(
         bare,
-        limit=limit or repr((low + high) / 2.0),
+        limit=limit,
         slack=None,
         outcome=member.target.predicted,
         choose=None if member.procedure is None else member.procedure.choose,
@@ -322,7 +322,8 @@ def _given(part: RequirementPart, limit: str, slack: str | None, missing: str) -
         part, low, high, limit=limit, slack=slack, two_valued=part.two_valued, missing=missing,
         quantity=LossWords(
             words=f"mean of {part.loss or part.name!r}, a loss that was computed elsewhere,",
-            unit=between(low, high), whose="a release",
+            unit=own_unit(part.own_unit, low, high) if part.unit else between(low, high),
+            whose="a release", own=part.own_unit,
         ),
     )  # fmt: skip
     return Measure(part=part.name, requirement=requirement)

@@ -367,9 +367,10 @@ def _requirement_lines(certificate: Certificate) -> Iterable[str]:
         low = rounded(estimates.min(), 4, up=False, than=limit)
         high = rounded(estimates.max(), 4, up=True, than=limit)
         worst = rounded(evidence.upper[:, j].max(), 4, up=True, than=limit)
+        unit = requirement.unit
         yield (
-            f"  {requirement.name}: limit {limit:g}, estimates {low} to "
-            f"{high}, largest upper bound {worst} (for reading: {level} simultaneous, "
+            f"  {requirement.name}: limit {limit:g}{unit}, estimates {low} to "
+            f"{high}{unit}, largest upper bound {worst}{unit} (for reading: {level} simultaneous, "
             f"{evidence.bounds_tests[j]}){_missing_phrase(evidence, j)}"
         )
 

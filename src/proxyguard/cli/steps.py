@@ -239,9 +239,11 @@ def _excluded(text: str) -> tuple[str, int]:
 def _limit_lines(registration: Registration) -> Iterator[str]:
     """Yield every limit with the rule that it came from."""
     for limit in registration.limits:
-        score = "" if limit.slack is None else f", slack {limit.slack}"
-        score += "" if limit.ramp is None else f", ramp {limit.ramp} chosen on development"
-        yield f"{limit.member}: {limit.requirement}: limit {limit.limit}{score} ({limit.rule})"
+        unit = f" {limit.unit}" if limit.unit else ""
+        said = f"limit {limit.limit}{unit}"
+        said += "" if limit.slack is None else f", slack {limit.slack}{unit}"
+        said += "" if limit.ramp is None else f", ramp {limit.ramp}{unit} chosen on development"
+        yield f"{limit.member}: {limit.requirement}: {said} ({limit.rule})"
 
 
 def schema(json: show.Json = True) -> None:

@@ -41,6 +41,7 @@ from proxyguard.registry.parts import Choose, RequirementPart
 from proxyguard.registry.requirement import (
     MODEL,
     NONMEMBERS,
+    NUMBER,
     PERCENT,
     Form,
     LossWords,
@@ -48,6 +49,7 @@ from proxyguard.registry.requirement import (
     Unit,
     between,
     check_range,
+    own_unit,
     promise,
 )
 from proxyguard.registry.target import Outcome, TableReading
@@ -78,6 +80,8 @@ class Loss:
     """What its mean is called; left out, the mean of the loss by its name."""
     unit: Unit | None = None
     """How a person reads its mean; left out, on the scale of its ends."""
+    own: str = ""
+    """What stands behind its values as they are, where they are in a named unit."""
 
     def __post_init__(self) -> None:
         # A difference of two such losses has a range around 0, which would hide where they lie.
@@ -99,6 +103,7 @@ class Loss:
             words=self.words or f"mean loss {self.name!r}",
             unit=self.unit or between(self.low, self.high),
             whose=whose,
+            own=self.own,
         )
 
 
@@ -211,18 +216,29 @@ def multiclass_log() -> Loss:
     )
 
 
-def squared_error(*, low: float, high: float) -> Loss:
-    """Return ``((prediction - y)/(high - low))^2`` for outcomes in a registered range."""
-    return _regression_loss("squared", low, high, lambda gap: gap**2, "mean squared error", 2)
+def squared_error(*, low: float, high: float, unit: str = "") -> Loss:
+    """Return ``((prediction - y)/(high - low))^2`` for outcomes in a registered range.
+
+    In the outcome's own ``unit``, squared, where one is named: then nothing is divided.
+    """
+    return _regression_loss(
+        "squared", low, high, lambda gap: gap**2, "mean squared error", 2, unit=unit
+    )
 
 
-def absolute_error(*, low: float, high: float) -> Loss:
-    """Return ``|prediction - y|/(high - low)`` for outcomes in a registered range."""
-    return _regression_loss("absolute", low, high, np.abs, "mean absolute error")
+def absolute_error(*, low: float, high: float, unit: str = "") -> Loss:
+    """Return ``|prediction - y|/(high - low)`` for outcomes in a registered range.
+
+    In the outcome's own ``unit`` where one is named: then nothing is divided.
+    """
+    return _regression_loss("absolute", low, high, np.abs, "mean absolute error", unit=unit)
 
 
-def pinball(*, low: float, high: float, quantile: float) -> Loss:
-    """Return the pinball loss of a quantile, scaled by the registered range."""
+def pinball(*, low: float, high: float, quantile: float, unit: str = "") -> Loss:
+    """Return the pinball loss of a quantile, scaled by the registered range.
+
+    In the outcome's own ``unit`` where one is named: then nothing is divided.
+    """
     _inside("quantile", quantile, 0.0, 1.0)
     return _regression_loss(
         "pinball",
@@ -230,29 +246,33 @@ def pinball(*, low: float, high: float, quantile: float) -> Loss:
         high,
         lambda gap: np.where(gap < 0.0, -gap * quantile, gap * (1.0 - quantile)),
         f"mean pinball loss of the {quantile:g} quantile",
+        unit=unit,
     )
 
 
 def _regression_loss(
-    name: str, low: float, high: float, shape: Callable[[Array], Array], words: str, power: int = 1
-) -> Loss:
+    name: str, low: float, high: float, shape: Callable[[Array], Array], words: str,
+    power: int = 1, *, unit: str = "",
+) -> Loss:  # fmt: skip
     check_range(name, low, high)
-    # In the outcome's own unit, or its square, with the scale that the limit is registered on.
     squared = "squared " if power == 2 else ""
-    unit = Unit(
-        factor=(high - low) ** power,
+    most, own = (high - low) ** power, f"{squared}{unit}" if unit else ""
+    # In the outcome's own unit, or its square, with the scale that the limit is registered on.
+    shown = own_unit(own, 0.0, most) if own else Unit(
+        factor=most,
         level=f" {squared}units of the outcome",
         aside=f"{{}} of the {squared}range {low:.10g} to {high:.10g}",
-    )
+    )  # fmt: skip
+    top, divisor = (most, 1.0) if own else (1.0, high - low)
 
     def values(outcome: ArrayLike, prediction: ArrayLike) -> Array:
         y = _column("outcome", outcome, low, high)
         p = _column("prediction", prediction, low, high)
         _same_length(y, p)
-        scaled = shape((p - y) / (high - low))
-        return np.asarray(np.clip(scaled, 0.0, 1.0))  # rounding alone can leave [0, 1]
+        # Rounding alone can leave the bounds.
+        return np.asarray(np.clip(shape((p - y) / divisor), 0.0, top))
 
-    return Loss(name, 1.0, False, values, words=words, unit=unit)
+    return Loss(name, top, False, values, words=words, unit=shown, own=own)
 
 
 def _scaled_log(probability: Array) -> Array:
@@ -384,7 +404,7 @@ class Measure:
 
 
 def measure_loss(
-    part: RequirementPart, *, limit: str, slack: str | None, outcome: Outcome,
+    part: RequirementPart, *, limit: str | None, slack: str | None, outcome: Outcome,
     choose: Choose | None, whose: str = MODEL,
 ) -> Measure:  # fmt: skip
     """Return the measure of a relative or absolute requirement with its limit resolved.
@@ -394,7 +414,7 @@ def measure_loss(
     part
         The requirement as declared.
     limit, slack
-        What its rules resolved to.
+        What its rules resolved to; without a limit any one, for the loss alone.
     outcome
         What is predicted.
     choose
@@ -420,7 +440,7 @@ def measure_loss(
             part,
             low,
             high,
-            limit=limit,
+            limit=limit or repr((low + high) / 2.0),
             slack=slack,
             two_valued=two_valued,
             quantity=_at_threshold(sample.quantity(whose), part, sample, choose),
@@ -484,11 +504,11 @@ def _asked(part: RequirementPart, query: BoundedQuery) -> LossWords:
             words=f"mean product of {factors}, cut to {query.low:.10g} to {query.high:.10g},"
         )
     if query.column is not None:
-        words = _mean_words(query.column, query.low, query.high)
+        words, own = _mean_words(query.column, query.low, query.high), part.own_unit
         if query.per is not None:
             per = query.per
             words += f" divided by the {_mean_words(per.column, per.low, per.high)}"
-        return LossWords(words=words)
+        return LossWords(words=words, own=own, unit=Unit(level=f" {own}") if own else NUMBER)
     tables = () if part.query is None else part.query.tables
     if not tables:
         return LossWords(
@@ -639,6 +659,7 @@ def _known_losses(
     """Return what is predicted, in words, and the losses that there are for it, by name."""
     if outcome.kind == "regression":
         low, high = (number(end) for end in outcome.range or ("0", "1"))
+        unit = part.unit or ""
 
         def told(loss: Loss) -> Loss:
             """Say in the requirement what the claim is about: the outcome as it was moved."""
@@ -648,9 +669,11 @@ def _known_losses(
             return replace(loss, words=f"{loss.words}{moved}")
 
         return "a number", {
-            "squared": lambda _: told(squared_error(low=low, high=high)),
-            "absolute": lambda _: told(absolute_error(low=low, high=high)),
-            "pinball": lambda _: told(pinball(low=low, high=high, quantile=_quantile(part))),
+            "squared": lambda _: told(squared_error(low=low, high=high, unit=unit)),
+            "absolute": lambda _: told(absolute_error(low=low, high=high, unit=unit)),
+            "pinball": lambda _: told(
+                pinball(low=low, high=high, quantile=_quantile(part), unit=unit)
+            ),
         }
     if outcome.kind == "multiclass":
         return "several classes", {
@@ -717,7 +740,10 @@ def _custom(part: RequirementPart) -> LossMaker:
             )
         return losses
 
-    return lambda _: Loss(str(part.loss), high, part.two_valued, values, low)
+    unit = None if part.unit is None else own_unit(part.unit, low, high)
+    return lambda _: Loss(
+        str(part.loss), high, part.two_valued, values, low, unit=unit, own=part.own_unit
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -87,9 +87,9 @@ def paper_limits(
     """
     alpha = float(audit.claim.alpha) / audit.mechanisms
     target = audit.claim.target
-    # The paper's sizes are for a common margin and width: the narrowest and the widest stand for
-    # all requirements.
-    margin, width = min(margins), max(r.width for r in requirements)
+    # The paper's sizes are for a common margin and width. The narrowest stands for all, as a share
+    # of its range: limits in kg and in percent have no margins to compare.
+    margin, width = min(m / r.width for m, r in zip(margins, requirements, strict=True)), 1.0
     least = None
     if all(r.slack is not None for r in requirements):
         # The least divergence belongs to the largest ceiling, which is the one that is charged.

@@ -24,7 +24,7 @@ from proxyguard.registry.exposure import (
     ExposurePart,
     ThresholdRule,
 )
-from proxyguard.registry.fields import FORMAT, DeclarationPart, Format, Name, Text
+from proxyguard.registry.fields import FORMAT, DeclarationPart, Format, Name, Text, number
 from proxyguard.registry.numbers import alike_names
 from proxyguard.registry.parts import (
     ClaimPart,
@@ -109,6 +109,21 @@ class Member(DeclarationPart):
             if computed_here and r.low is not None:
                 raise ValueError(
                     f"{r.name!r}: the bounds of {r.loss!r} are known; leave low and high out"
+                )
+            predicted = self.target.predicted
+            numbers = predicted is not None and predicted.kind == "regression"
+            if not computed_here or r.loss is None:
+                continue
+            if r.unit is not None and not numbers:
+                raise ValueError(
+                    f"{r.name!r}: the loss {r.loss!r} is a share or a score of classes, without a "
+                    "unit of its own; leave unit out"
+                )
+            if numbers and r.unit is None and isinstance(r.limit, str) and number(r.limit) >= 1.0:
+                raise ValueError(
+                    f"{r.name!r}: a limit is a share of the outcome's range, below 1, got "
+                    f'{r.limit}; for a number in the outcome\'s own unit write unit = "kg", or '
+                    "whatever it is called, beside it"
                 )
         self._check_columns()
         self._check_missing()

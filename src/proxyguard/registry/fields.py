@@ -58,8 +58,12 @@ def _decimal(text: str) -> str:
 
 
 def _meant(text: str) -> str:
-    """Return what was probably meant by a percentage, or by a comma for the point."""
-    number, percent = text.strip().replace(",", "."), text.strip().endswith("%")
+    """Return what was probably meant by a percentage, a comma for the point, or a unit."""
+    number = text.strip().replace(",", ".").replace("percent", "%")
+    percent = number.endswith("%")
+    amount, _, unit = number.partition(" ")
+    if unit and not percent and _meant(f"{amount}%"):
+        return f'; write "{amount}", and of a loss of numbers unit = "{unit.strip()}" beside it'
     try:
         meant = exact(number.removesuffix("%").strip()) / (100 if percent else 1)
     except RegistryError:

@@ -221,6 +221,16 @@ class RampRule(DeclarationPart):
     """The pilot, judged on validation data; its seeds are none of a mechanism's."""
 
 
+def _one_word(text: str) -> str:
+    if text != text.strip() or not text.isprintable() or text[0].isdigit():
+        raise ValueError(f'a unit is its name alone, such as "kg", got {text!r}')
+    return text
+
+
+# What stands behind a number: it is shown in sentences, tables and pictures.
+UnitName = Annotated[StrictStr, Field(min_length=1, max_length=40), AfterValidator(_one_word)]
+
+
 class RequirementPart(DeclarationPart):
     """One promise about one bounded loss, or about a workload of queries."""
 
@@ -258,6 +268,12 @@ class RequirementPart(DeclarationPart):
     """The greatest loss, of a loss by import path."""
     two_valued: bool = False
     """Whether the loss is one of its bounds."""
+    unit: UnitName | None = None
+    """Of a loss of numbers: the outcome's unit, such as "kg", in which its limit, slack and ramp
+    then are; left out, they are shares of the outcome's range. Of a loss with declared bounds, a
+    mean or a ratio: the name of the unit that it is in anyway."""
+
+    LATER = ("unit",)
 
     @model_validator(mode="before")
     @classmethod
@@ -320,12 +336,34 @@ class RequirementPart(DeclarationPart):
                 "a ramp from development falls from a cutoff towards pilots, which judge losses: "
                 "give the slack; of a query the ramp is a number"
             )
+        self._check_unit()
         return self._group_named()
 
     @property
     def is_ratio(self) -> bool:
         """Whether it is about a ratio of two means, whose limit is a part of what is averaged."""
         return self.query is not None and self.query.ratio is not None
+
+    @property
+    def own_unit(self) -> str:
+        """What stands behind its numbers as they are registered; nothing where none is named."""
+        if self.unit is None:
+            return ""
+        return f"squared {self.unit}" if self.loss == "squared" else self.unit
+
+    def _check_unit(self) -> None:
+        if self.unit is None:
+            return
+        if self.query is not None and self.query.mean is None and self.query.ratio is None:
+            raise ValueError(
+                "a share or a correlation has no unit of its own: leave unit out; a mean or a "
+                "ratio may have one"
+            )
+        if isinstance(self.slack, SlackRule):
+            raise ValueError(
+                "a slack that is chosen from a plan is a share of the range; with a unit give it "
+                'as a number in that unit, such as slack = "0.5"'
+            )
 
     def _check_ratio(self) -> None:
         if number(str(self.limit)) <= 0.0:

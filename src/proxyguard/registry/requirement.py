@@ -116,6 +116,15 @@ def between(low: float, high: float) -> Unit:
     return Unit(aside=f"on a scale from {low:.10g} to {high:.10g}")
 
 
+def own_unit(name: str, low: float, high: float) -> Unit:
+    """Return the unit of numbers that are registered in it.
+
+    >>> own_unit("kg", 0, 50).limit(2.5)
+    '2.5 kg (on a scale from 0 to 50 kg)'
+    """
+    return Unit(level=f" {name}", aside=f"on a scale from {low:.10g} to {high:.10g} {name}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossWords:
     """What a requirement limits, in words.
@@ -128,11 +137,14 @@ class LossWords:
         In which unit a person reads it.
     whose
         Whose it is: `MODEL`, `PREDICTIONS`, or nothing where the words say it.
+    own
+        What stands behind its numbers as they are registered, where they are in a named unit.
     """
 
     words: str
     unit: Unit = NUMBER
     whose: str = ""
+    own: str = ""
 
 
 MODEL = "a model trained on a release"
@@ -437,6 +449,11 @@ class Requirement:
     def sentence(self) -> str:
         """What is required, in one plain sentence."""
         return required([self])[0]
+
+    @property
+    def unit(self) -> str:
+        """What stands behind its numbers as they are registered, " kg"; nothing behind most."""
+        return "" if self.quantity is None or not self.quantity.own else f" {self.quantity.own}"
 
     @property
     def is_far(self) -> bool:

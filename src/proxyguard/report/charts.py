@@ -388,6 +388,7 @@ def release_picture(
     releases: Sequence[str],
     estimates: Sequence[float],
     scores: Sequence[int | None],
+    unit: str = "",
 ) -> Picture:
     """Return every release's estimate, sorted, with how it scored.
 
@@ -406,6 +407,8 @@ def release_picture(
     scores
         1 for a release that scored favorably, over all requirements, 0 for another; None where
         releases have no score of their own.
+    unit
+        What stands behind limit and estimates, such as " kg".
     """
     R = len(releases)
     met = sum(estimate < limit for estimate in estimates)
@@ -413,7 +416,8 @@ def release_picture(
     low, high = _range(limit, estimates)
     beyond = sum(estimate > high for estimate in estimates)
     at = Scale(low, high, BOTTOM, TOP)
-    below = f"{met:,} of {count(R, 'estimate')} below the limit{favorable}"
+    named = f" of {plain(limit)}{unit}" if unit else ""
+    below = f"{met:,} of {count(R, 'estimate')} below the limit{named}{favorable}"
     marks: list[Mark] = [Writing(0.0, 31.0, below, "quiet", size=11.0), *_axis(at, limit)]
     if R <= DOTS:
         order = sorted(range(R), key=lambda r: (estimates[r], r))
@@ -425,9 +429,9 @@ def release_picture(
     if beyond:
         marks.append(Writing(RIGHT, HEIGHT - 8.0, f"{beyond} beyond the scale", "quiet", "end"))
     says = (
-        f"{met} of {count(R, 'estimate')} are below the limit {plain(limit)}{favorable}. "
+        f"{met} of {count(R, 'estimate')} are below the limit {plain(limit)}{unit}{favorable}. "
         f"Estimates lie between {beside(min(estimates), limit)} and "
-        f"{beside(max(estimates), limit)}."
+        f"{beside(max(estimates), limit)}{unit}."
     )
     title = f"{requirement}: all releases against the limit"
     return framed(title, says, marks, HEIGHT, heading=_heading(requirement))
@@ -586,12 +590,12 @@ def drawn_requirements(report: Report, group: GroupEvidence, name: str) -> list[
 
 def requirement_pictures(sources: Sources, name: str, places: Sequence[int]) -> list[Picture]:
     """Return one picture for each of these requirements: all releases against its limit."""
-    group = sources.groups[name]
+    group, units = sources.groups[name], sources.units(name)
     scores = scores_of(name, sources)
     return [
         release_picture(
             group.requirements[j], float(group.limits[j]), group.releases,
-            [float(row[j]) for row in group.derived.estimates], scores,
+            [float(row[j]) for row in group.derived.estimates], scores, units[j],
         )
         for j in places
     ]  # fmt: skip

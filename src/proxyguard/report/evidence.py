@@ -29,7 +29,7 @@ from proxyguard.documents.certificate import (
     VerdictRecord,
 )
 from proxyguard.documents.evidence import GroupEvidence
-from proxyguard.report.sources import Sources, amount, cut, table
+from proxyguard.report.sources import Sources, amount, by_declared, cut, table
 
 # Requirements that a table on a page has room for.
 MOST_ROWS = 100
@@ -182,17 +182,15 @@ def requirement_table(sources: Sources, name: str) -> ReportTable:
 
     Of many requirements those nearest to their limits are shown, and the note says so.
     """
-    group, rules = sources.groups[name], sources.rules(name)
+    group, rules, units = sources.groups[name], sources.rules(name), sources.units(name)
     estimates, upper = _array(group.derived.estimates), _array(group.derived.upper)
     rows, places = [], nearest_limits(group, MOST_ROWS)
     for j in places:
         requirement, estimate = group.requirements[j], estimates[:, j]
-        # A requirement on several targets or groups is registered under the name before these.
-        declared = requirement.split(" (target ")[0].split(":")[0]
         limit = float(group.limits[j])
         met, below = (int(np.count_nonzero(column < limit)) for column in (estimate, upper[:, j]))
         rows.append((
-            requirement, f"{limit:g}", rules.get(requirement) or rules.get(declared, ""),
+            requirement, f"{limit:g}{units[j]}", by_declared(rules, requirement),
             str(group.columns[j].n) if group.columns else "",  # collective: one batch each
             cut(estimate.min(), up=False, than=limit),
             cut(fsum(estimate) / len(estimate), up=True, than=limit),

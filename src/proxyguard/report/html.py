@@ -402,7 +402,7 @@ def release_lists(sources: Sources) -> list[ReleaseList]:
     for index, name in enumerate(sources.group_names, start=1):
         group = sources.groups[name]
         places = nearest_limits(group, MOST_COLUMNS)
-        columns, rows = _estimates(group, places)
+        columns, rows = _estimates(group, places, sources.units(name))
         models = selected(draws.get(name, ()))
         if len(set(models.values())) > 1:
             columns.append("model chosen")
@@ -425,10 +425,14 @@ def release_lists(sources: Sources) -> list[ReleaseList]:
     return lists
 
 
-def _estimates(group: GroupEvidence, places: Sequence[int]) -> tuple[list[str], list[list[str]]]:
+def _estimates(
+    group: GroupEvidence, places: Sequence[int], units: Sequence[str]
+) -> tuple[list[str], list[list[str]]]:
     """Return the columns and rows of estimates, each with the digits that its limit asks for."""
     limits = {j: float(group.limits[j]) for j in places}
-    columns = [f"{group.requirements[j]} (limit {plain(limit)})" for j, limit in limits.items()]
+    columns = [
+        f"{group.requirements[j]} (limit {plain(limit)}{units[j]})" for j, limit in limits.items()
+    ]
     rows = [
         [release, *(beside(float(estimates[j]), limit) for j, limit in limits.items())]
         for release, estimates in zip(group.releases, group.derived.estimates, strict=True)

@@ -151,7 +151,7 @@ def _margin(j: int, requirement: Requirement, margin: float, spread: float) -> S
     return Slider(
         name=f"margin-{j}", label=f"margin of {requirement.name}",
         low=0.05 * margin, high=max(margin, min(3.0 * margin, most)), start=margin,
-        note=f"how far valid releases stay below the limit {requirement.limit:g}",
+        note=f"how far valid releases stay below the limit {requirement.limit:g}{requirement.unit}",
     )  # fmt: skip
 
 

@@ -166,10 +166,32 @@ class Sources:
         """Return the rule that each limit of a group came from, by declared requirement."""
         if self.registry is None:
             return dict.fromkeys(self.groups[group].requirements, "as given")
+        return {resolved.part.name: _rule_words(resolved) for resolved in self._resolved(group)}
+
+    def units(self, group: str) -> list[str]:
+        """Return what stands behind the numbers of each requirement, " kg"; nothing behind most."""
+        named = {
+            resolved.part.name: f" {resolved.part.own_unit}"
+            # What a ratio is tested by is a share, whatever the ratio is in.
+            for resolved in self._resolved(group)
+            if resolved.part.own_unit and not resolved.part.is_ratio
+        }
+        return [by_declared(named, name) for name in self.groups[group].requirements]
+
+    def _resolved(self, group: str) -> tuple[ResolvedRequirement, ...]:
+        if self.registry is None:
+            return ()
         # Groups are mechanisms, or of named releases members; one member has all mechanisms.
         members = self.registry.members
         member = members[group] if group in members else next(iter(members.values()))
-        return {resolved.part.name: _rule_words(resolved) for resolved in member.requirements}
+        return member.requirements
+
+
+def by_declared(named: Mapping[str, str], requirement: str) -> str:
+    """Return what stands under a requirement, or under the declared one that it belongs to."""
+    # One on several targets or groups is registered under the name before these.
+    declared = requirement.split(" (target ")[0].split(":")[0]
+    return named.get(requirement) or named.get(declared, "")
 
 
 def _rule_words(resolved: ResolvedRequirement) -> str:

@@ -90,8 +90,11 @@ class GuessedOutcome:
             return {"error": binary_error(), "Brier": brier()}
         if self.kind == "multiclass":
             return {"error": multiclass_error(), "Brier": multiclass_brier()}
-        ends = {"low": self.low, "high": self.high}
-        return {"absolute": absolute_error(**ends), "squared": squared_error(**ends)}
+        low, high = self.low, self.high
+        return {
+            "absolute": absolute_error(low=low, high=high),
+            "squared": squared_error(low=low, high=high),
+        }
 
     @property
     def declared(self) -> list[str]:
