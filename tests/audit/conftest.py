@@ -104,7 +104,7 @@ def audit_in(root: Path, **options: object) -> Audit:
     return Audit(root / "audit", home=root / "home", data=[root / "data"], workers=1, **options)
 
 
-STARTERS = ("proxyguard.draw.pool", "proxyguard.audit.apart", "proxyguard.exposure.named")
+STARTERS = ("proxyguard.draw.pool", "proxyguard.draw.child")
 """Modules that start processes."""
 
 

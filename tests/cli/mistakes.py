@@ -39,7 +39,7 @@ from proxyguard.draw.job import DrawJob
 from proxyguard.draw.pool import draw_all
 
 GOLDEN = Path(__file__).with_name("mistakes.txt")
-STARTERS = ("proxyguard.draw.pool", "proxyguard.audit.apart", "proxyguard.exposure.named")
+STARTERS = ("proxyguard.draw.pool", "proxyguard.draw.child")
 CHECK = "check audit"
 STAGES = ("new", "seal", "register", "draw", "open")
 ROWS, RESERVED = 240, 80

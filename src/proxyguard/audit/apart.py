@@ -14,15 +14,12 @@ from __future__ import annotations
 import base64
 import json
 import os
-import subprocess
-import sys
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, Annotated, ClassVar, Generic, Literal, TypeVar
 
 import pyarrow as pa
@@ -61,19 +58,17 @@ from proxyguard.documents.ledger import DesignText, SealedMember
 from proxyguard.documents.registry import Registry
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.child import (
-    ChildLine,
+    LENGTH,
     Sink,
-    environment,
+    answer_once,
+    put,
     refuse_without_fork,
-    unreadable_memory,
-    watched,
+    started,
+    take,
 )
 from proxyguard.draw.confine import Needs, confine
 from proxyguard.draw.job import DrawJob
 from proxyguard.draw.messages import FittedAgain, Made, MadeAgain, NotAgain, SourceAgain, said_again
-from proxyguard.draw.processes import (
-    end_family,
-)
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.worker import Fitter, Worker
 from proxyguard.errors import SealError, UntrustedCode
@@ -83,7 +78,6 @@ from proxyguard.seal.journal import NAME, Journal
 
 MOST = 1 << 28
 """Bytes that the child may answer; statistics are far fewer."""
-_LENGTH = 8
 
 
 Answered = TypeVar("Answered")
@@ -155,11 +149,8 @@ def refit_apart(
 ) -> FittedAgain | NotAgain:
     """Fit a member's procedure on a release; return the draw's record, with the model."""
 
-    def send(out: Sink) -> None:
-        out.write(len(release).to_bytes(_LENGTH, "big"))
-        out.write(release)
-
-    return ask(folder, Refit(member=member, made=made), timeout=timeout, send=send)
+    job = Refit(member=member, made=made)
+    return ask(folder, job, timeout=timeout, send=lambda out: put(out, release))
 
 
 def run_apart(
@@ -184,34 +175,15 @@ def run_apart(
         folder=str(folder.path.resolve()),
         forbidden=tuple(str(path.absolute()) for path in hidden),
     )
-    with (
-        TemporaryDirectory(prefix="proxyguard-") as scratch,
-        unreadable_memory(),
-        subprocess.Popen(
-            # -P: neither the folder nor the scratch folder is a place to import from.
-            [sys.executable, "-P", "-m", "proxyguard.audit.apart", str(os.getpid())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # it could write escapes to the verifier's terminal
-            cwd=scratch,
-            env=environment(scratch, without=folder.path),
-            start_new_session=True,
-            bufsize=0,
-        ) as process,
-    ):
-        line = ChildLine(process, timeout)
-        try:
-            with suppress(BrokenPipeError):  # it ended early, which the missing answer says
-                for message in (where, job):
-                    line.write(message.model_dump_json().encode() + b"\n")
-                send(line)
-                line.close()
-            # Its length comes first: a process that the code left behind may hold the pipe open.
-            size = int.from_bytes(line.read(_LENGTH), "big")
-            content = line.read(size) if size <= MOST else b""
-        finally:
-            # After an answer too: the code could answer and go on.
-            end_family(process)
+    with started("proxyguard.audit.apart", timeout, without=folder.path) as line:
+        with suppress(BrokenPipeError):  # it ended early, which the missing answer says
+            for message in (where, job):
+                line.write(message.model_dump_json().encode() + b"\n")
+            send(line)
+            line.close()
+        # Its length comes first: a process that the code left behind may hold the pipe open.
+        size = int.from_bytes(line.read(LENGTH), "big")
+        content = line.read(size) if size <= MOST else b""
     return _answer(content)
 
 
@@ -258,18 +230,17 @@ def send_target(target: OpenTarget, out: Sink) -> None:
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         content = sink.getvalue()
-        out.write(content.size.to_bytes(_LENGTH, "big"))
-        out.write(memoryview(content))
+        put(out, memoryview(content))
     # No chunk has length 0: this ends the member's, and the next one's head can follow.
-    out.write(bytes(_LENGTH))
+    out.write(bytes(LENGTH))
 
 
 def receive_target(member: Member, sealed: SealedMember, source: IO[bytes]) -> OpenTarget:
     """Read what `send_target` wrote."""
     head = json.loads(source.readline())
     tables = []
-    while size := int.from_bytes(source.read(_LENGTH), "big"):
-        with pa.ipc.open_stream(source.read(size)) as reader:
+    while chunk := take(source):
+        with pa.ipc.open_stream(chunk) as reader:
             tables.append(reader.read_all())
     return OpenTarget.received(
         member, sealed, rows=head["rows"], salt=bytes.fromhex(head["salt"]), tables=tables
@@ -487,7 +458,7 @@ class Refit(ApartJob[FittedAgain | NotAgain]):
 
     def begin(self, bench: Bench, source: IO[bytes]) -> Work:
         """Read the release."""
-        release = source.read(int.from_bytes(source.read(_LENGTH), "big"))
+        release = take(source)
         development = bench.development(self.member)
         return Work(bench.needs(), lambda: self._fitted(development, release))
 
@@ -578,21 +549,13 @@ def source_risks(
     return validation_risks(development, measures_of(member, resolved.requirements), fitted)
 
 
-def main() -> None:
-    """Let a fork do one job, in which the named code runs."""
-    watched(int(sys.argv[1]), _do_job)
-
-
-def _do_job() -> None:
-    """Do one job; what the named code prints goes nowhere."""
-    # The pipe gets another number: what the code prints must not be read as an answer.
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    where = _Where.model_validate_json(sys.stdin.buffer.readline())
-    job = _JOBS.validate_json(sys.stdin.buffer.readline())
+def _do_job(source: IO[bytes]) -> bytes:
+    """Do one job, in which the named code runs."""
+    where = _Where.model_validate_json(source.readline())
+    job = _JOBS.validate_json(source.readline())
     try:
         bench = Bench(AuditFolder(Path(where.folder)), where.forbidden)
-        work = job.begin(bench, sys.stdin.buffer)
+        work = job.begin(bench, source)
         confine(work.needs, str(Path.home()))  # from here on other code than ours may be loaded
         content = json.dumps({"answer": work.run()})
     except Exception as error:  # whatever named code raises is told, and decides nothing
@@ -601,10 +564,8 @@ def _do_job() -> None:
         # The words are the code's: of any length, and with signs that no encoding has.
         said = text[:2000].encode(errors="replace").decode()
         content = json.dumps({"error": said, "broken": isinstance(error, SealError)})
-    answers.write(len(content).to_bytes(_LENGTH, "big") + content.encode())
-    answers.flush()
-    os._exit(0)  # no thread or exit handler of the named code outlives its answer
+    return len(content).to_bytes(LENGTH, "big") + content.encode()
 
 
 if __name__ == "__main__":
-    main()
+    answer_once(_do_job)

@@ -11,10 +11,13 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import IO, Protocol
 
@@ -23,6 +26,7 @@ from proxyguard.draw.processes import (
     LINUX,
     adopt_orphans,
     end_children,
+    end_family,
     end_with_parent,
     leave_only,
     prctl,
@@ -42,11 +46,33 @@ could differ in its last bit from the one that was made here.
 _GET_DUMPABLE, _DUMPABLE = 3, 4  # PR_GET_DUMPABLE, PR_SET_DUMPABLE
 
 
+LENGTH = 8
+"""Bytes that say how long what follows is."""
+
+
 class Sink(Protocol):
     """What records are sent through."""
 
     def write(self, content: bytes | memoryview, /) -> int:
         """Write all of it."""
+
+
+class Readable(Protocol):
+    """What records are read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """Read so many bytes, or fewer where it ends."""
+
+
+def put(out: Sink, content: bytes | memoryview) -> None:
+    """Write how long something is, and then it."""
+    out.write(len(content).to_bytes(LENGTH, "big"))
+    out.write(content)
+
+
+def take(source: Readable) -> bytes:
+    """Read what `put` wrote; of ours, since of others any length could be said."""
+    return source.read(int.from_bytes(source.read(LENGTH), "big"))
 
 
 class ChildLine:
@@ -99,6 +125,55 @@ class ChildLine:
                 "was ended; give it more time with --timeout SECONDS",
                 names=(),
             )
+
+
+@contextmanager
+def started(module: str, timeout: float, *, without: Path | None = None) -> Iterator[ChildLine]:
+    """Start a module in a process without keys, and end it with all that it has started.
+
+    Parameters
+    ----------
+    module
+        One of ours, which does `answer_once`.
+    timeout
+        Seconds that it has to take its job and answer.
+    without
+        A folder of which no module is imported.
+    """
+    with (
+        TemporaryDirectory(prefix="proxyguard-") as scratch,
+        unreadable_memory(),
+        subprocess.Popen(
+            # -P: neither the folder nor the scratch folder is a place to import from.
+            [sys.executable, "-P", "-m", module, str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # it could write escapes to the verifier's terminal
+            cwd=scratch,
+            env=environment(scratch, without=without),
+            start_new_session=True,
+            bufsize=0,
+        ) as process,
+    ):
+        try:
+            yield ChildLine(process, timeout)
+        finally:
+            # After an answer too: the code could answer and go on.
+            end_family(process)
+
+
+def answer_once(make: Callable[[IO[bytes]], bytes]) -> None:
+    """Do the job of a process that was `started`; what the code in it prints goes nowhere."""
+    watched(int(sys.argv[1]), partial(_answer, make))
+
+
+def _answer(make: Callable[[IO[bytes]], bytes]) -> None:
+    # The pipe gets another number: what the code prints must not be read as an answer.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    answers.write(make(sys.stdin.buffer))
+    answers.flush()
+    os._exit(0)  # no thread or exit handler of the code outlives its answer
 
 
 def refuse_without_fork(what: str) -> None:

@@ -15,14 +15,11 @@ from __future__ import annotations
 
 import os
 import secrets
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Protocol, cast
 
 import numpy as np
@@ -30,14 +27,15 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from proxyguard.draw.catalog import load_callable
 from proxyguard.draw.child import (
+    LENGTH,
     ChildLine,
-    environment,
+    answer_once,
+    put,
     refuse_without_fork,
-    unreadable_memory,
-    watched,
+    started,
 )
 from proxyguard.draw.confine import Needs, confine, leave_network
-from proxyguard.draw.processes import end_family, in_a_fork
+from proxyguard.draw.processes import in_a_fork
 from proxyguard.errors import AttackRefused, UntrustedCode
 from proxyguard.exact.rounding import Array
 from proxyguard.tables.files import read_table_bytes, table_bytes
@@ -49,7 +47,6 @@ CHECKED = 12
 """Rows of a batch that are scored again alone."""
 TIMEOUT = 600.0
 """Seconds that an attack has to fit, and to score one batch."""
-_LENGTH = 8
 _WORDS = 500
 _TABLES = ("the release", "the reference rows", "the rows to score")
 
@@ -190,35 +187,17 @@ def _asked(
 ) -> tuple[_AttackSaid, bytes]:
     """Start a process, give it a job and return what it answers."""
     refuse_without_fork("an attack by import path")
-    with (
-        TemporaryDirectory(prefix="proxyguard-") as scratch,
-        unreadable_memory(),
-        subprocess.Popen(
-            [sys.executable, "-P", "-m", "proxyguard.exposure.named", str(os.getpid())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # its words could be escapes for a terminal
-            cwd=scratch,
-            env=environment(scratch),
-            start_new_session=True,
-            bufsize=0,
-        ) as process,
-    ):
-        line = ChildLine(process, timeout)
-        try:
-            with suppress(BrokenPipeError):  # it ended early, which the missing answer says
-                line.write(job.model_dump_json().encode() + b"\n")
-                for table in tables:
-                    line.write(len(table).to_bytes(_LENGTH, "big"))
-                    line.write(table)
-                line.close()
-            return _received(line, most)
-        finally:
-            end_family(process)  # after an answer too: the code could answer and go on
+    with started("proxyguard.exposure.named", timeout) as line:
+        with suppress(BrokenPipeError):  # it ended early, which the missing answer says
+            line.write(job.model_dump_json().encode() + b"\n")
+            for table in tables:
+                put(line, table)
+            line.close()
+        return _received(line, most)
 
 
 def _received(line: ChildLine, most: int) -> tuple[_AttackSaid, bytes]:
-    head = line.read(int.from_bytes(line.read(_LENGTH), "big") & 0xFFFF)
+    head = line.read(int.from_bytes(line.read(LENGTH), "big") & 0xFFFF)
     try:
         said = _AttackSaid.model_validate_json(head)
     except ValidationError:
@@ -227,14 +206,11 @@ def _received(line: ChildLine, most: int) -> tuple[_AttackSaid, bytes]:
     return said, line.read(said.size) if 0 <= said.size <= most else b""
 
 
-def _do_job() -> None:
-    """Fit and score; what the code prints goes nowhere."""
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    source = sys.stdin.buffer
+def _do_job(source: IO[bytes]) -> bytes:
+    """Fit and score."""
     job = _AttackJob.model_validate_json(source.readline())
     release, reference, rows = (
-        read_table_bytes(_exactly(source, int.from_bytes(_exactly(source, _LENGTH), "big")), name)
+        read_table_bytes(_exactly(source, int.from_bytes(_exactly(source, LENGTH), "big")), name)
         for name in _TABLES
     )
     try:
@@ -249,9 +225,7 @@ def _do_job() -> None:
         text = f"{type(error).__name__}: {error}"[:_WORDS].encode(errors="replace").decode()
         said, content = _AttackSaid(error=text), b""
     head = said.model_dump_json().encode()
-    answers.write(len(head).to_bytes(_LENGTH, "big") + head + content)
-    answers.flush()
-    os._exit(0)  # no thread or exit handler of the code outlives its answer
+    return len(head).to_bytes(LENGTH, "big") + head + content
 
 
 def _scored(attack: ForeignAttack, rows: pd.DataFrame) -> bytes:
@@ -281,4 +255,4 @@ def _exactly(source: IO[bytes], size: int) -> bytes:
 
 
 if __name__ == "__main__":
-    watched(int(sys.argv[1]), _do_job)
+    answer_once(_do_job)
