@@ -18,9 +18,9 @@ from conformance.generator import GeneratorConformance
 from proxyguard.adapters.categorical import CategoricalSampler, laplace_measurement
 from proxyguard.adapters.kept import FILE, SOURCE
 from proxyguard.adapters.privacy import privacy_of
+from proxyguard.draw.drawing import Worker
 from proxyguard.draw.job import DrawJob
 from proxyguard.draw.protocol import Seed
-from proxyguard.draw.worker import Worker
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.registry.target import TableReading
 from proxyguard.tables.files import RawTable, table_bytes

@@ -34,7 +34,7 @@ def test_a_folder_with_models_of_skops_opens_and_verifies_with_the_same_evidence
         return skops_bytes(as_pipeline(model))
 
     plain, other = at("certified"), at("sealed")
-    for module in ("draw.worker", "audit.development"):
+    for module in ("draw.drawing", "audit.development"):
         monkeypatch.setattr(f"proxyguard.{module}.model_bytes", by_skops)
     other.register()
     other.draw()

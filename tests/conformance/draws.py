@@ -9,13 +9,13 @@ import pytest
 
 from proxyguard.adapters.worker import make_learner
 from proxyguard.draw.confine import guard_here
+from proxyguard.draw.drawing import Fitter, Worker
 from proxyguard.draw.explain import explain
 from proxyguard.draw.job import AskJob, DrawJob
 from proxyguard.draw.messages import DrawResult, Said, Unready, packed, readiness
 from proxyguard.draw.pool import Draws
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.sources import answer
-from proxyguard.draw.worker import Fitter, Worker
 from proxyguard.errors import RegistryError
 
 

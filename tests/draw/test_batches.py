@@ -14,6 +14,7 @@ from proxyguard.audit.draw import made_draw
 from proxyguard.documents.document import parse_canonical
 from proxyguard.documents.releases import DrawnRelease, read_draw, same_outcome
 from proxyguard.draw.confine import Confined, Reach
+from proxyguard.draw.drawing import Worker, tables
 from proxyguard.draw.job import DrawJob
 from proxyguard.draw.messages import (
     Answer,
@@ -26,7 +27,7 @@ from proxyguard.draw.messages import (
     drawn_answers,
 )
 from proxyguard.draw.protocol import FACT, FACTS, Seed
-from proxyguard.draw.worker import Forks, Worker, _Fits, tables
+from proxyguard.draw.worker import Forks, _Fits
 from proxyguard.errors import DrawError
 from proxyguard.tables.files import table_bytes
 

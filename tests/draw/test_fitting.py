@@ -13,10 +13,11 @@ import pytest
 
 from conformance.draws import DrawHere
 from proxyguard.draw import confine as landlock
+from proxyguard.draw.drawing import Fitter
 from proxyguard.draw.job import DrawJob
 from proxyguard.draw.messages import DrawResult, Failed, FittedRelease, Made
 from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
-from proxyguard.draw.worker import Fitter, _Fits
+from proxyguard.draw.worker import _Fits
 from proxyguard.errors import DrawError, TableError
 from proxyguard.models.stored import load_model
 from proxyguard.registry.parts import Procedure
@@ -106,7 +107,7 @@ class Liar(Rows):
         self.source = source
         import sklearn.linear_model
         from proxyguard.adapters import library, newton
-        from proxyguard.draw import worker as fitting
+        from proxyguard.draw import drawing as fitting
         from proxyguard.tables import files as content
 
         honest = library.Library.fit

@@ -10,10 +10,11 @@ import pandas as pd
 import pytest
 
 from proxyguard.draw.confine import Confined, Reach
+from proxyguard.draw.drawing import Worker, tables
 from proxyguard.draw.job import DrawJob
 from proxyguard.draw.messages import Failed, FittedRelease, Killed, drawn_answers, packed
 from proxyguard.draw.protocol import Seed, coin_bits, member_bits, members_in
-from proxyguard.draw.worker import Forks, Worker, _Fits, tables
+from proxyguard.draw.worker import Forks, _Fits
 from proxyguard.errors import DrawError
 from proxyguard.tables.files import table_bytes
 

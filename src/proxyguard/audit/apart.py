@@ -67,10 +67,10 @@ from proxyguard.draw.child import (
     take,
 )
 from proxyguard.draw.confine import Needs, confine
+from proxyguard.draw.drawing import Fitter, Worker
 from proxyguard.draw.job import DrawJob
 from proxyguard.draw.messages import FittedAgain, Made, MadeAgain, NotAgain, SourceAgain, said_again
 from proxyguard.draw.protocol import Seed
-from proxyguard.draw.worker import Fitter, Worker
 from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.models.stored import model_bytes
 from proxyguard.registry.declaration import Member
