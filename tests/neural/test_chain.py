@@ -117,8 +117,8 @@ def test_diffused_codes_have_the_frequencies_of_the_chain() -> None:
     sizes = (5, 3, 1)
     layout = DiffusedLayout(0, sizes)
     process = Process(TIMES, layout, CPU)
-    assert layout.order == [2, 1, 0]
-    assert [(g.size, g.columns, g.blocks) for g in layout.groups] == [
+    assert layout.order == (2, 1, 0)
+    assert [(g.size, g.blocks, g.coordinates) for g in layout.groups] == [
         (1, slice(0, 1), slice(0, 1)),
         (3, slice(1, 2), slice(1, 4)),
         (5, slice(2, 3), slice(4, 9)),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from proxyguard.adapters.networks import MULTIPLE
+from proxyguard.neural.encoding import BlockGroup, by_size, groups_by_size
 
 OFFSET = 0.008
 """The cosine schedule starts so far from its top: its first steps would add almost nothing."""
@@ -66,15 +67,6 @@ def aligned(width: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class SizeGroup:
-    """Columns of equally many categories: which they are, sorted by size, and where they start."""
-
-    size: int
-    columns: slice[int, int, None]
-    blocks: slice[int, int, None]
-
-
-@dataclass(frozen=True, slots=True)
 class DiffusedLayout:
     """What a row of the network consists of: numbers, then the categories of every column.
 
@@ -103,19 +95,14 @@ class DiffusedLayout:
         return aligned(self.width)
 
     @property
-    def order(self) -> list[int]:
+    def order(self) -> tuple[int, ...]:
         """The columns of codes by their number of categories, so that equal ones are adjacent."""
-        return sorted(range(len(self.sizes)), key=lambda k: self.sizes[k])
+        return by_size(self.sizes)
 
     @property
-    def groups(self) -> Iterator[SizeGroup]:
+    def groups(self) -> Iterator[BlockGroup]:
         """The columns of equal sizes, in `order`."""
-        ordered = [self.sizes[k] for k in self.order]
-        column, block = 0, self.numbers
-        for size in sorted(set(ordered)):
-            count = ordered.count(size)
-            yield SizeGroup(size, slice(column, column + count), slice(block, block + count * size))
-            column, block = column + count, block + count * size
+        return groups_by_size(self.sizes, 0, self.numbers)
 
 
 class Process:

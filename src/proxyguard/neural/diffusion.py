@@ -28,10 +28,10 @@ from proxyguard.neural.chain import (
     NEVER,
     DiffusedLayout,
     Process,
-    SizeGroup,
     aligned,
     is_code,
 )
+from proxyguard.neural.encoding import BlockGroup
 from proxyguard.neural.noise import Purpose, Streams
 
 SLOWEST = 10_000.0
@@ -190,16 +190,16 @@ class Network:
     def joined(self, numbers: Tensor, codes: Tensor) -> Tensor:
         """Return rows: the numbers, for every category whether it is the code, and padding."""
         blocks = [
-            is_code(codes[:, :, group.columns], group.size).flatten(2).to(numbers.dtype)
+            is_code(codes[:, :, group.blocks], group.size).flatten(2).to(numbers.dtype)
             for group in self.layout.groups
         ]
         padding = numbers.new_zeros(*numbers.shape[:2], self.layout.padded - self.layout.width)
         return torch.cat([numbers, *blocks, padding], dim=2)
 
-    def logits(self, output: Tensor) -> Iterator[tuple[SizeGroup, Tensor]]:
+    def logits(self, output: Tensor) -> Iterator[tuple[BlockGroup, Tensor]]:
         """Return for the columns of each size ``(draws, rows, columns, size)``: log chances."""
         for group in self.layout.groups:
-            block = output[:, :, group.blocks] + self.absent[:, :, group.blocks]
+            block = output[:, :, group.coordinates] + self.absent[:, :, group.coordinates]
             yield group, torch.log_softmax(block.unflatten(2, (-1, group.size)), -1)
 
     @property
@@ -213,8 +213,8 @@ def _absent(codes: Tensor, layout: DiffusedLayout) -> Tensor:
     """Return `Network.absent` of training codes, which are in the layout's order."""
     added = torch.zeros((codes.shape[0], 1, layout.width), device=codes.device)
     for group in layout.groups:
-        seen = is_code(codes[:, :, group.columns], group.size).any(dim=1).flatten(1)
-        added[:, 0, group.blocks] = torch.where(seen, 0.0, NEVER)
+        seen = is_code(codes[:, :, group.blocks], group.size).any(dim=1).flatten(1)
+        added[:, 0, group.coordinates] = torch.where(seen, 0.0, NEVER)
     return added
 
 
@@ -355,7 +355,7 @@ class _Training:
         if p:
             total = total + (output[:, :, :p] - noise[Purpose.DIFFUSED]).square().mean(dim=(1, 2))
         for group, start in self.network.logits(output):
-            chosen = rows.codes[:, :, group.columns], codes[:, :, group.columns]
+            chosen = rows.codes[:, :, group.blocks], codes[:, :, group.blocks]
             far = self.process.divergence(start, *chosen, times[..., None])
             total = total + far.sum(dim=2).mean(dim=1) * (self.settings.times / q)
         return total.sum()
@@ -488,8 +488,8 @@ def sample(
         after = codes
         drawn = []
         for group, start in network.logits(output):
-            chances = process.log_posterior(start, after[:, :, group.columns], times[..., None])
-            blocks = slice(group.blocks.start - p, group.blocks.stop - p)
+            chances = process.log_posterior(start, after[:, :, group.blocks], times[..., None])
+            blocks = slice(group.coordinates.start - p, group.coordinates.stop - p)
             drawn.append((chances + gumbel[:, :, blocks].unflatten(2, (-1, group.size))).argmax(-1))
         codes = torch.cat(drawn, dim=2)
     place = torch.tensor(np.argsort(layout.order), dtype=torch.int64, device=device)

@@ -7,7 +7,7 @@ them it has. So a draw's networks have the same shape in every company.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -49,6 +49,27 @@ class BlockGroup:
         return slice(self.first, self.first + self.count)
 
 
+def by_size(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return the columns of categories by their number of categories: equal ones are adjacent."""
+    return tuple(sorted(range(len(sizes)), key=lambda k: (sizes[k], k)))
+
+
+def groups_by_size(sizes: Sequence[int], first: int, start: int) -> Iterator[BlockGroup]:
+    """Yield the blocks of columns of categories in the order of `by_size`, as groups of one size.
+
+    Parameters
+    ----------
+    sizes
+        Categories of each column.
+    first, start
+        The number of the first block, and the coordinate where it begins.
+    """
+    for size, columns in groupby(sorted(sizes)):
+        group = BlockGroup(first, start, len(list(columns)), size)
+        yield group
+        first, start = first + group.count, group.coordinates.stop
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Where a row has what: a number within its component for each column, then blocks.
@@ -70,18 +91,14 @@ class Layout:
     @property
     def order(self) -> tuple[int, ...]:
         """The columns of categories in the order of their blocks."""
-        return tuple(sorted(range(len(self.sizes)), key=lambda k: (self.sizes[k], k)))
+        return by_size(self.sizes)
 
     @property
     def groups(self) -> tuple[BlockGroup, ...]:
         """The blocks, as groups of one size."""
-        groups = [BlockGroup(0, self.numbers, self.numbers, COMPONENTS)] if self.numbers else []
-        first, start = self.numbers, self.numbers * (1 + COMPONENTS)
-        for size, columns in groupby(self.sizes[k] for k in self.order):
-            group = BlockGroup(first, start, len(list(columns)), size)
-            groups.append(group)
-            first, start = first + group.count, group.coordinates.stop
-        return tuple(groups)
+        components = BlockGroup(0, self.numbers, self.numbers, COMPONENTS)
+        categories = groups_by_size(self.sizes, self.numbers, components.coordinates.stop)
+        return *((components,) if self.numbers else ()), *categories
 
     @property
     def width(self) -> int:
