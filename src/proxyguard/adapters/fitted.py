@@ -1,37 +1,93 @@
-"""What our generators without a neural network have in common: a fit, and samples of it.
+"""What our generators that learn a table have in common: options, and for most a fit and samples.
 
-Where a draw has training rows or labels of its own, it is fitted anew. Otherwise the one fit to the
-source is made when the generator is prepared, and a draw is a sample of it: the certificate is
-then about releases of this fit, and says nothing about another source or another fit.
+A generator without a neural network is fitted anew where a draw has training rows or labels of its
+own. Otherwise the one fit to the source is made when the generator is prepared, and a draw is a
+sample of it: the certificate is then about releases of this fit, and says nothing about another
+source or another fit.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Sequence
+import difflib
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
+from proxyguard.adapters.settings import Mechanism
 from proxyguard.adapters.tabular import (
     CategoryCodes,
-    CodedGenerator,
-    OptionsOfKind,
+    SharedOptions,
     Tabular,
     sampling_stream,
+    shared_options,
 )
 from proxyguard.draw.protocol import Seed
-from proxyguard.errors import DrawError
+from proxyguard.errors import DrawError, RegistryError
 from proxyguard.exact.rounding import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
+OptionsOfKind = TypeVar("OptionsOfKind", bound=Mechanism)
 FittedModel = TypeVar("FittedModel")
 
 SAMPLING = "rows of the release"
 ONCE = "the sampled rows alone, conditional on the one fit to the source"
 ANEW = "the training rows or labels of the draw, the fit to them, and the sampled rows"
+
+
+class CodedGenerator(ABC, Generic[OptionsOfKind]):
+    """A generator that learns a table as numbers and codes, with the options of its kind.
+
+    Parameters
+    ----------
+    options
+        Those of its settings and of `shared_options`.
+    """
+
+    _kind: type[OptionsOfKind]
+
+    def __init__(self, **options: object) -> None:
+        name, named = self._kind.name, {each.name for each in fields(self._kind)}
+        shared = {option: given for option, given in options.items() if option not in named}
+        _refuse_unknown(name, shared, named)
+        self._shared: SharedOptions = shared_options(name, **shared)  # type: ignore[arg-type] # checked there
+        self._settings = self._kind.read(options, name)
+        self._table: Tabular | None = None
+
+    def describe(self) -> dict[str, object]:
+        """Return the settings, and what is fixed."""
+        chosen = self._settings
+        return {
+            "mechanism": chosen.mechanism,
+            **chosen.describe(),
+            **chosen.fixed,
+            **self._shared.describe(),
+        }
+
+    def check_source(self, source: pd.DataFrame) -> None:
+        """Refuse a source that draws could not start from; nothing is fitted."""
+        self._shared.read(source)
+
+    @property
+    def _prepared(self) -> Tabular:
+        assert self._table is not None  # prepare comes first
+        return self._table
+
+
+def _refuse_unknown(where: str, options: Mapping[str, object], named: Iterable[str]) -> None:
+    """Refuse an option that is neither named nor a shared one, and say which is nearest."""
+    shared = list(inspect.signature(shared_options).parameters)[1:]
+    known = sorted([*named, *shared])
+    for option in options:
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1)
+            meant = f"; do you mean {near[0]!r}?" if near else "."
+            raise RegistryError(f"{where}: there is no option {option!r}{meant} There are {known}")
 
 
 class FittedGenerator(CodedGenerator[OptionsOfKind], Generic[OptionsOfKind, FittedModel]):

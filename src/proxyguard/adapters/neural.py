@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
+from proxyguard.adapters.fitted import CodedGenerator
 from proxyguard.adapters.networks import (
     CtganSettings,
     NetworkSettings,
     TabDdpmSettings,
     TvaeSettings,
 )
-from proxyguard.adapters.tabular import CodedGenerator, Tabular
+from proxyguard.adapters.tabular import Tabular
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError
 

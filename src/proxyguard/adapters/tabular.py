@@ -12,18 +12,15 @@ number that stands where one is missing. A draw is conditional on these.
 
 from __future__ import annotations
 
-import difflib
-import inspect
-from abc import ABC
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from proxyguard.adapters.settings import Mechanism, exact, one_of, whole
+from proxyguard.adapters.settings import exact, one_of, whole
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError
 from proxyguard.exact.rounding import Array
@@ -39,7 +36,6 @@ CategoryCodes: TypeAlias = NDArray[np.int64]
 Categories: TypeAlias = NDArray[np.object_] | NDArray[np.bool_] | Array
 """The categories of a column: texts, truth values or numbers."""
 Clip = Literal["source", "none"]
-OptionsOfKind = TypeVar("OptionsOfKind", bound=Mechanism)
 
 _CLIP: Callable[[object, str], Clip] = one_of("source", "none")
 CATEGORIES = 1_000
@@ -684,53 +680,3 @@ def _condition(where: str, declared: Mapping[str, object]) -> Condition:
 
 def _is_label(label: object) -> bool:
     return isinstance(label, str | int | float)
-
-
-class CodedGenerator(ABC, Generic[OptionsOfKind]):
-    """A generator that learns a table as numbers and codes, with the options of its kind.
-
-    Parameters
-    ----------
-    options
-        Those of its settings and of `shared_options`.
-    """
-
-    _kind: type[OptionsOfKind]
-
-    def __init__(self, **options: object) -> None:
-        name, named = self._kind.name, {each.name for each in fields(self._kind)}
-        shared = {option: given for option, given in options.items() if option not in named}
-        _refuse_unknown(name, shared, named)
-        self._shared: SharedOptions = shared_options(name, **shared)  # type: ignore[arg-type] # checked there
-        self._settings = self._kind.read(options, name)
-        self._table: Tabular | None = None
-
-    def describe(self) -> dict[str, object]:
-        """Return the settings, and what is fixed."""
-        chosen = self._settings
-        return {
-            "mechanism": chosen.mechanism,
-            **chosen.describe(),
-            **chosen.fixed,
-            **self._shared.describe(),
-        }
-
-    def check_source(self, source: pd.DataFrame) -> None:
-        """Refuse a source that draws could not start from; nothing is fitted."""
-        self._shared.read(source)
-
-    @property
-    def _prepared(self) -> Tabular:
-        assert self._table is not None  # prepare comes first
-        return self._table
-
-
-def _refuse_unknown(where: str, options: Mapping[str, object], named: Iterable[str]) -> None:
-    """Refuse an option that is neither named nor a shared one, and say which is nearest."""
-    shared = list(inspect.signature(shared_options).parameters)[1:]
-    known = sorted([*named, *shared])
-    for option in options:
-        if option not in known:
-            near = difflib.get_close_matches(option, known, n=1)
-            meant = f"; do you mean {near[0]!r}?" if near else "."
-            raise RegistryError(f"{where}: there is no option {option!r}{meant} There are {known}")
