@@ -72,12 +72,15 @@ def test_an_id_is_proposed_for_exclusion_and_a_measurement_is_not() -> None:
             "cents": rng.permutation(10**6)[:50],
             "weight": rng.normal(size=50),
             "code": [f"x{k}" for k in range(50)],
+            "patNr": rng.permutation(10**6)[:50],
+            "grid": rng.permutation(10**6)[:50],
         }
     )
     profile = profile_table(frame)
-    assert [c.name for c in profile.columns if c.kind == "id-like"] == ["patient no", "row", "code"]
+    ids = [c.name for c in profile.columns if c.kind == "id-like"]
+    assert ids == ["patient no", "row", "code", "patNr"]
     assert 'under [columns]: "patient no" = { exclude = true }' in profile.warnings[0]
-    assert len(profile.warnings) == 3
+    assert len(profile.warnings) == 4
     excluded = profile_table(frame, roles=dict.fromkeys(frame, "excluded"))
     assert excluded.warnings == []
     assert all(c.kind != "id-like" for c in profile_table(frame.head(10)).columns)

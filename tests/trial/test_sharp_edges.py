@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ import proxyguard as pg
 from conformance.typed import proxyguard
 from proxyguard.cli.show import Exit
 from proxyguard.registry.declaration import read_declaration
+from proxyguard.trial.demands import number_words
+from proxyguard.trial.rows import apart
 from trial.tables import people
 
 
@@ -161,6 +164,27 @@ def test_labels_and_names_may_be_what_we_call_things_ourselves() -> None:
     query = read_declaration(trial.declaration).members[0].requirement[-1].query
     assert query is not None
     assert "a\x85ge\n[claim]" in (query.bins or {})
+
+
+def test_small_numbers_are_told_without_an_exponent() -> None:
+    told = [number_words(x) for x in (-6.03e-5, 0.0, 2.5, 0.0667, 15436765.97)]
+    assert told == ["-0.00006", "0", "2.5", "0.0667", "15,436,766"]
+
+
+def test_a_share_of_dates_is_told_by_dates() -> None:
+    release = hospital(300, 3).assign(admitted="01.01.2019")
+    trial = pg.try_out(hospital(300, 1), release, holdout=hospital(300, 2), workers=1)
+    (where,) = trial.requirements[0].where
+    assert re.fullmatch(r"admitted = (under )?20\d\d-\d\d-\d\d( and over)?", where)
+
+
+def test_the_rows_that_were_set_aside_tell_an_id_too() -> None:
+    # Of a number that counts, a random part has gaps, and looks like any other number.
+    real = people(100, 1).assign(counted=range(100))
+    parts = apart(real, drawn_here=True)
+    assert len(parts.development) == 70
+    assert sorted(pd.concat([parts.development, *parts.beside])["counted"]) == list(range(100))
+    assert not apart(real, holdout=people(90, 2)).beside
 
 
 @pytest.mark.parametrize(

@@ -372,7 +372,8 @@ class _Trying:
             # One reading of every file, as `Audit.open` has it.
             with audit.folder.step():
                 Opener(audit.place, audit.home, report=False).open()
-                seen = SeenRecord.of(audit, names, len(rows.target))
+                dates = {column.name for column in columns if column.kind == "date"}
+                seen = SeenRecord.of(audit, names, len(rows.target), dates)
         unseen = rows.standing.unseen
         # Of files it is known already which cannot be used, and why, in better words.
         failures = () if self.unusable else seen.failures()
