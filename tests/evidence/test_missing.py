@@ -11,6 +11,8 @@ import pytest
 import proxyguard as pg
 from proxyguard.errors import SealError
 from proxyguard.evidence.record import check_counts, evidence_record, read_evidence
+from proxyguard.exact.mean import empirical_bernstein_pvalue
+from proxyguard.registry.test import ComponentTest
 
 LOSS = pg.Requirement(name="loss", low=-1, high=1, limit=0.1, missing="worst")
 ERROR = pg.Requirement(name="error", low=0, high=1, limit=0.2, two_valued=True, missing="worst")
@@ -111,6 +113,10 @@ def test_the_certificate_says_how_many() -> None:
     certificate = pg.certify(VALUES, [LOSS, ERROR], reliability_target=0.5, seed=1)
     counts = np.isnan(VALUES[:, :, 0]).sum(axis=1)
     assert f"{counts.min()} to {counts.max()} losses of a release missing" in str(certificate)
+    said = "holds where whether a loss is missing depends on its own record alone"
+    assert f"betting {said}" in str(certificate)
+    rising = pg.certify(VALUES, [LOSS, ERROR], reliability_target=0.5, seed=1, test="hoeffding")
+    assert said not in str(rising)
 
 
 def test_a_plan_refuses_what_it_does_not_model() -> None:
@@ -143,3 +149,36 @@ def test_a_record_of_two_fills_is_read_back_and_no_other_is() -> None:
         forged[j] = columns[j].model_copy(update=change)
         with pytest.raises(SealError):
             check_counts(record.model_copy(update={"columns": tuple(forged)}), found.reading, 300)
+
+
+@pytest.mark.parametrize("test", [t for t in ComponentTest if t.rises and t.value != "binomial"])
+@pytest.mark.parametrize("lost", ["after the first error", "all but the small ones"])
+def test_tests_that_rise_hold_whatever_made_losses_missing(test: Any, lost: str) -> None:
+    """A loss of a record never lowers a p-value, in either direction (theory section 1)."""
+    whole = RNG.random((4, 80)) * 0.6
+    gone = whole.copy()
+    if lost == "after the first error":
+        gone[:, int(np.argmax(whole[0] > 0.5)) :] = np.nan
+    else:
+        gone[whole > np.median(whole, axis=1)[:, None]] = np.nan
+    rule = pg.Requirement(name="loss", low=0, high=1, limit=0.3, missing="worst")
+    asked: Any = {"reliability_target": 0.5, "seed": 1, "test": test}
+    plain, filled = (
+        pg.certify(
+            pg.LossArray(values[:, :, None], pg.Records(random_order=True)), [rule], **asked
+        ).evidence
+        for values in (whole, gone)
+    )
+    assert np.all(filled.pvalues >= plain.pvalues * (1 - 1e-9))
+    assert np.all(filled.violation_pvalues >= plain.violation_pvalues * (1 - 1e-9))
+
+
+def test_a_test_that_does_not_rise_may_fall_with_a_loss() -> None:
+    # Its twin: ten losses rise to what the others are, and their variance is gone.
+    before, after = np.r_[np.zeros(10), np.full(90, 0.3)], np.full(100, 0.3)
+    pvalues = [
+        float(empirical_bernstein_pvalue(x.mean(), x.var(ddof=1), 100, 0.6))
+        for x in (before, after)
+    ]
+    assert pvalues[1] < pvalues[0]
+    assert not ComponentTest.EMPIRICAL_BERNSTEIN.rises

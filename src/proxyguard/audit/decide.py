@@ -553,6 +553,11 @@ def _estimand(
     known = member.target.estimand
     if sealed.unlabelled is not None:
         known += f"; {sealed.unlabelled:,} records without one were left out"
+    if member.target.missing_outcomes == "worst":
+        what = "a loss" if member.target.losses is not None else "an outcome"
+        known += (
+            f"; betting and empirical_bernstein hold where {what} is missing by its record alone"
+        )
     if sealed.copies is None:
         return known
     rows = sealed.development["training"]
