@@ -74,9 +74,9 @@ def test_what_a_ratio_averages_is_what_fractions_give() -> None:
     above, below = sides(query, "0.5")
     values = query.values(records([10, 100, 0, 30], [4, 0, 10, 10]))
     expected = [Fraction(0), Fraction(1), Fraction(-1, 4), Fraction(5, 100)]
-    np.testing.assert_allclose(above.of_query_values(values, 2.0), np.array(expected, float), 2e-8)
+    np.testing.assert_allclose(above.of_query_values(values, 2.0), np.array(expected, float), 1e-15)
     expected = [Fraction(-4, 100), Fraction(-1), Fraction(15, 100), Fraction(-15, 100)]
-    np.testing.assert_allclose(below.of_query_values(values, 2.0), np.array(expected, float), 2e-8)
+    np.testing.assert_allclose(below.of_query_values(values, 2.0), np.array(expected, float), 1e-15)
     assert [(s.requirement.low, s.requirement.limit, s.requirement.high) for s in (above, below)] \
         == [(-1, 0, 1)] * 2  # fmt: skip
 

@@ -24,7 +24,7 @@ from proxyguard.errors import RegistryError, TableError
 from proxyguard.exact.rounding import Array
 from proxyguard.registry.fields import OTHERS, Query, number
 from proxyguard.registry.numbers import canonical_value
-from proxyguard.registry.requirement import HELD, WIDEST, check_range
+from proxyguard.registry.requirement import WIDEST, check_range
 from proxyguard.tables.columns import as_texts
 
 if TYPE_CHECKING:
@@ -198,8 +198,8 @@ class BoundedQuery:
             for a in (self.low, self.high)
             for b in (self.per.low, self.per.high)
         ]
-        # Ranges that doubles hold to `HELD` of their width round no value past this.
-        most = max(map(abs, ends)) * (1.0 + 10.0 * HELD)
+        # Rounding keeps numbers in their order: no record comes out beyond all four corners.
+        most = max(map(abs, ends))
         return np.asarray((sign * values[:, 0] - slope * values[:, 1]) / most)
 
     def recorded(self) -> ResolvedQuery:
