@@ -75,7 +75,7 @@ def test_json_holds_the_same_plan(tmp_path: Path) -> None:
     assert value["stress"] == []
     assert place.read_text() == value["toml"]
     assert tomllib.loads(place.read_text())["plan"]["power"] == (
-        f"{value['chosen']['power']['value']:.4f}"
+        f"{value['chosen']['power']['value']:.3f}"
     )
 
 

@@ -132,6 +132,7 @@ class Recommendation(ShownAsPage):
     paper: PaperLimits
     seed: int
     ramps: tuple[RampCost, ...] = ()  # what other widths would cost, where scores have ramps
+    complete: bool = True  # whether the search asked every test at every size that decides
 
     @property
     def reaches(self) -> bool:
@@ -265,16 +266,56 @@ def recommend(
     )
     if top == 0.0:  # what it would take is then told of the way that needs the least
         chosen = min(rivals, key=_need)
-    chosen = _enough(law, question, chosen, seed + 2, (repetitions, effort))
+    chosen = _reaching(
+        law, question, [chosen, *_larger(found, chosen)], seed + 2, (repetitions, effort)
+    )
     doubt = doubted_law(law, question.target)
     return Recommendation(
         question=question, law=law, chosen=chosen,
         doubted=_afresh(doubt, chosen, seed + 3, (min(TABLE, repetitions), effort)).power,
-        alternatives=tuple(sorted(tuned, key=lambda o: -o.power.value)),
-        sizes=tuple(found), needs=needs(chosen.requirements, chosen.plan),
+        alternatives=tuple(sorted(_with(tuned, chosen), key=lambda o: -o.power.value)),
+        sizes=(*(o for o in found if not _same_size(o, chosen)), chosen),
+        needs=needs(chosen.requirements, chosen.plan),
         paper=paper_limits(chosen.requirements, [float(m) for m in law.margins], chosen.plan),
-        seed=seed, ramps=chosen.plan.claim.ramp_costs(chosen.plan, chosen.requirements, small),
+        seed=seed, complete=search.complete,
+        ramps=chosen.plan.claim.ramp_costs(chosen.plan, chosen.requirements, small),
     )  # fmt: skip
+
+
+def _same_size(one: Option, other: Option) -> bool:
+    return (one.plan.n, one.plan.releases) == (other.plan.n, other.plan.releases)
+
+
+def _with(tuned: Sequence[Option], chosen: Option) -> list[Option]:
+    """Return the ways with the chosen one as it was judged: a plan has one power."""
+    return [
+        chosen if _same_size(option, chosen) and option.way == chosen.way else option
+        for option in tuned
+    ]
+
+
+def _larger(known: Sequence[Option], chosen: Option) -> list[Option]:
+    """Return the sizes with more draws than the chosen one has, the cheapest of each number first.
+
+    A search sees few targets, so that a number of draws may have seemed enough that is not.
+    """
+    cheapest: dict[int, Option] = {}
+    for option in sorted(known, key=lambda option: (option.cost, -option.power.value)):
+        if option.plan.releases > chosen.plan.releases and option.power.value >= chosen.power.value:
+            cheapest.setdefault(option.plan.releases, option)
+    return list(cheapest.values())[:CORRECTIONS]
+
+
+def _reaching(
+    law: Law, question: Question, options: Sequence[Option], seed: int, limits: tuple[int, float]
+) -> Option:
+    """Return the first option that reaches the goal on fresh targets, or else the first of all."""
+    tried = []
+    for option in options:
+        tried.append(_enough(law, question, option, seed, limits))
+        if question.power is None or tried[-1].power.value >= question.power:
+            return tried[-1]
+    return max(tried, key=lambda option: option.power.value)
 
 
 def _need(option: Option) -> tuple[int, int, int]:
@@ -298,26 +339,25 @@ def _enough(
     law: Law, question: Question, option: Option, seed: int, limits: tuple[int, float]
 ) -> Option:
     """Return the option on fresh targets, with more or fewer records where the goal was missed."""
-    first = chosen = _afresh(law, option, seed, limits)
+    first = tried = _afresh(law, option, seed, limits)
     goal, releases = question.power, option.plan.releases
     if goal is None or question.n is not None:
         return first
     # Every correction has fresh targets of its own; they are few, so that luck picks little.
-    low, high = 0, question.most_records_with(releases) + 1
-    tried = first
-    for _ in range(CORRECTIONS):
+    low, high, chosen = 0, question.most_records_with(releases) + 1, None
+    for left in range(CORRECTIONS, -1, -1):
         reached, n = tried.power.value, tried.plan.n
         if reached >= goal:
             chosen, high = tried, n
         else:
             low = n
-        if goal <= reached < goal + 2 * NEAR or high <= TOLERANCE * low + 1:
+        if not left or goal <= reached < goal + 2 * NEAR or high <= TOLERANCE * low + 1:
             break
         n = next_size(n, reached, goal, low, high)
         larger = replace(option, plan=replace(option.plan, n=n), cost=question.cost(n, releases))
         tried = _afresh(law, larger, seed, limits)
     # Where the draws limit the power, more records buy nothing: then the first plan stands.
-    return chosen
+    return chosen or first
 
 
 def _afresh(law: Law, option: Option, seed: int, limits: tuple[int, float]) -> Option:

@@ -23,7 +23,7 @@ from proxyguard.extras import need
 from proxyguard.modes.planning import AuditPlan, Choice, least_size
 from proxyguard.plan.question import geometric, settings
 from proxyguard.plan.recommend import Recommendation
-from proxyguard.plan.search import DOUBTED_MARGIN, Option, Power, Progress, exact_power, power_on
+from proxyguard.plan.search import DOUBTED_MARGIN, Option, Progress, exact_power, power_on
 from proxyguard.plan.stress import SequentialForecast, Stress
 from proxyguard.plan.targets import Targets
 from proxyguard.printable import ShownAsPage
@@ -104,14 +104,13 @@ def _chosen_lines(found: Recommendation) -> list[str]:
     plan = option.plan
     lines = [
         *_size_words(plan),
-        f"Chance of validating a reliability above {plan.claim.target:g}: "
-        f"{chance_words(option.power)}",
+        f"Chance of validating a reliability above {plan.claim.target:g}: {option.power.words}",
         "",
         f"Cost {option.cost:,.10g}; {option.way.label}; tests: {option.way.tests}"
         f"{_settings(option)}.",
         f"Law: {law.origin}; {law.reliability:.1%} of releases valid.",
         f"If that is too hopeful (reliability {_doubted(found):.1%}, margins "
-        f"{1 - DOUBTED_MARGIN:.0%} smaller), the chance is {found.doubted.value:.3f}.",
+        f"{1 - DOUBTED_MARGIN:.0%} smaller), the chance is {found.doubted.shown}.",
     ]
     if law.thinned() is not law:
         lines.append(
@@ -124,10 +123,18 @@ def _chosen_lines(found: Recommendation) -> list[str]:
             "as the disclosure is registered; every power here counts that."
         )
     if found.question.power is not None and not found.reaches:
-        lines.append(
-            f"That is short of the wanted {found.question.power:g}: no affordable size reaches it."
-        )
+        lines.append(f"That is short of the wanted {found.question.power:g}: {_short_of(found)}")
     return lines
+
+
+def _short_of(found: Recommendation) -> str:
+    """Return why a wanted power is not reached, and no more than the search has seen."""
+    if found.complete:
+        return "no affordable size reaches it."
+    return (
+        "no size that was tried reaches it. Not every test was tried at every size, which takes "
+        "too long: fewer --most-records, or fixed --releases, leave more time for each."
+    )
 
 
 def _size_words(plan: AuditPlan) -> list[str]:
@@ -137,12 +144,6 @@ def _size_words(plan: AuditPlan) -> list[str]:
 
 def _doubted(found: Recommendation) -> float:
     return (found.law.reliability + found.question.target) / 2
-
-
-def chance_words(power: Power) -> str:
-    if power.exact:
-        return f"{power.value:.3f} (exact)"
-    return f"{power.value:.3f} (Monte Carlo error {power.standard_error:.3f})"
 
 
 def _settings(option: Option) -> str:
@@ -168,24 +169,30 @@ def _setting(name: str, value: Fraction | int) -> str:
 
 
 def _way_lines(options: Sequence[Option]) -> list[str]:
-    lines = ["Every way, tuned, at these sizes:", f"  {'way':<30} {'tests':<22} {'power':>7}"]
+    if not options:
+        return []
+    first = options[0].plan
+    lines = [
+        f"Every way, tuned, at {first.n:,} records and {first.releases:,} draws:",
+        f"  {'way':<30} {'tests':<22} {'power':>7}",
+    ]
     for option in options:
         mark = "exact" if option.power.exact else f"+-{option.power.standard_error:.3f}"
         lines.append(
-            f"  {option.way.label:<30} {option.way.tests:<22} {option.power.value:>7.3f} {mark}"
+            f"  {option.way.label:<30} {option.way.tests:<22} {option.power.shown:>7} {mark}"
         )
     return lines
 
 
 def _size_lines(options: Sequence[Option]) -> list[str]:
     lines = [
-        "Sizes that were tried (power from the search, on few targets):",
+        "Sizes that were tried (power from the search, on few targets, but for the plan itself):",
         f"  {'n':>8} {'R':>6} {'cost':>12} {'power':>7}  best way",
     ]
     for option in sorted(options, key=lambda o: (o.plan.releases, o.plan.n)):
         lines.append(
             f"  {option.plan.n:>8,} {option.plan.releases:>6,} {option.cost:>12,.10g} "
-            f"{option.power.value:>7.3f}  {option.way.label}, {option.way.tests}"
+            f"{option.power.shown:>7}  {option.way.label}, {option.way.tests}"
         )
     return lines
 
@@ -367,7 +374,7 @@ def plan_toml(found: Recommendation) -> str:
         "[plan]",
         f"records = {plan.n}",
         f"draws = {plan.releases}",
-        f'power = "{option.power.value:.4f}"',
+        f'power = "{option.power.shown}"',
         f'reliability = "{law.reliability:.4g}"',
         f'origin = "{_quoted(law.origin)}"',
         f'cost = "{option.cost:.10g}"',

@@ -28,7 +28,7 @@ from proxyguard.exact.rounding import Array
 from proxyguard.exact.sharp import critical_count
 from proxyguard.exact.special import special
 from proxyguard.modes.catalog import planned_modes
-from proxyguard.modes.planning import AuditPlan, Planned, Way, at_least
+from proxyguard.modes.planning import AuditPlan, Planned, Way, at_least, least_size
 from proxyguard.plan.law import Law
 from proxyguard.plan.question import Question, settings
 from proxyguard.plan.targets import Targets
@@ -51,6 +51,17 @@ class Power:
     def exact(self) -> bool:
         """Whether nothing was simulated."""
         return self.repetitions == 0
+
+    @property
+    def shown(self) -> str:
+        """The chance as every text and file has it."""
+        return f"{self.value:.3f}"
+
+    @property
+    def words(self) -> str:
+        """The chance with how it was computed."""
+        error = f"Monte Carlo error {self.standard_error:.3f}"
+        return f"{self.shown} ({'exact' if self.exact else error})"
 
     def to_dict(self) -> dict[str, Plain]:
         """Return plain values."""
@@ -312,11 +323,17 @@ def open_ways(ways: Sequence[Way], law: Law, n: int, effort: float) -> list[Way]
     """Return the ways that can be simulated within the effort; all of them where none can.
 
     On very many records, or requirements, betting takes minutes; tests of means and counts do
-    not, and need a little more records.
+    not, and need more records.
     """
     most = DEAREST * effort / LEAST_TARGETS
     cheap = [way for way in ways if not way.reads_records or bets_on(law, n, way) <= most]
     return cheap or list(ways)
+
+
+def most_bet_on(ways: Sequence[Way], law: Law, n: int, effort: float) -> int:
+    """Return the most records, ``n`` at the most, at which all of these ways are open."""
+    beyond = least_size(lambda size: len(open_ways(ways, law, size, effort)) < len(ways), 1, n)
+    return beyond - 1
 
 
 class Search:
@@ -334,6 +351,11 @@ class Search:
         self.ways = [way for way in searched if not way.reads_records]
         self._later = [way for way in searched if way.reads_records] if self.ways else []
         self.ways = self.ways or list(searched)
+        # Of the sizes at which betting takes too long only the other tests are known.
+        self._bet_on = most_bet_on(
+            [*self.ways, *self._later], law, max(1, question.most_records_with(1)), effort
+        )
+        self.complete = True  # whether all ways were asked at all sizes that decide
         self._progress = progress
         self._found: dict[tuple[int, int], Option] = {}
         self._asked: set[tuple[int, int, bool]] = set()
@@ -432,17 +454,29 @@ class Search:
         )  # fmt: skip
 
     def _least(self, releases: int, goal: float, best: Option | None) -> Option | None:
-        """Return the cheapest option with so many draws, if it reaches the goal for less.
+        """Return the cheapest option with so many draws, if it reaches the goal for less."""
+        budget = self._question.budget if best is None else best.cost
+        most = self._question.most_records_with(releases, budget)
+        if most < 1 or self._hopeless(releases, goal):
+            return None
+        if not self._later and self._bet_on < most:
+            # The other tests were asked before, at all sizes; a bet needs fewer records than these.
+            self.complete = best is not None
+            most = max(1, self._bet_on)
+        if self._left <= 0.0:
+            self.complete = best is not None
+            return None
+        option = self._least_within(most, releases, goal)
+        if option is None or best is None:
+            return option
+        return option if option.cost < best.cost else None
+
+    def _least_within(self, most: int, releases: int, goal: float) -> Option | None:
+        """Return the option with the fewest records up to ``most`` that reaches the goal.
 
         The records between one size that fails and one that does are narrowed to `TOLERANCE`,
         from the number that the draws before needed.
         """
-        if self._left <= 0.0 or self._hopeless(releases, goal):
-            return None
-        budget = self._question.budget if best is None else best.cost
-        most = self._question.most_records_with(releases, budget)
-        if most < 1:
-            return None
         if self._question.n is not None:
             option = self._at(most, releases)
             return option if option.power.value >= goal else None
@@ -468,8 +502,7 @@ class Search:
         if high > most:
             return None
         self._start = high
-        least = self._at(high, releases)
-        return least if best is None or least.cost < best.cost else None
+        return self._at(high, releases)
 
     def _hopeless(self, releases: int, goal: float) -> bool:
         """Whether so few draws fall short of the goal even with all the records of the world."""
@@ -489,15 +522,23 @@ class Search:
         return max(float(most), steady) < goal - NEAR
 
     def _in_reach(self, goal: float) -> bool:
-        """Whether some way comes near the goal with most records and draws, the quickest first."""
+        """Whether some way comes near the goal with most records and draws, the quickest first.
+
+        Tests that bet are asked too, on the most records that they can be simulated on: they may
+        reach with a tenth of the records what no other test does with all of them.
+        """
         n, releases = self._sizes[-1]
-        pool = self._pool(self._law, n, releases)
-        ways = open_ways(self.ways, self._law, n, self._effort)
-        for way in sorted(ways, key=lambda way: way.reads_records):
-            option = tune(self._law, self._question, way, pool.of(way), releases)
-            if option is not None and option.power.value >= goal - OUT_OF_REACH:
-                return True
+        every = [*self.ways, *self._later]
+        for size in sorted({n, min(n, self._bet_on)} - {0}, reverse=True):
+            pool = self._pool(self._law, size, releases)
+            ways = open_ways(every, self._law, size, self._effort)
+            for way in sorted(ways, key=lambda way: way.reads_records):
+                option = tune(self._law, self._question, way, pool.of(way), releases)
+                if option is not None and option.power.value >= goal - OUT_OF_REACH:
+                    return True
+        self._all_ways()
         self._at(n, releases)
+        self.complete = n <= self._bet_on
         return False
 
     def _try(self, sizes: Sequence[tuple[int, int]]) -> None:

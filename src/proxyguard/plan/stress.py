@@ -101,6 +101,8 @@ def stress(
                 continue
             truth = other.with_reliability(reliability)
             powers = [_power(truth, option, targets, repetitions, seed) for option in rivals]
+            if error == 0.0 and factor == 1.0:  # the law itself, under which it has one power
+                powers[0] = found.chosen.power.value
             # The first of equals, and the chosen plan is the first: a tie names no rival.
             best = int(np.argmax(powers))
             results.append(

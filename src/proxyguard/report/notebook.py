@@ -16,7 +16,7 @@ from proxyguard.certificate.sequential import CandidateStream, SequentialAudit
 from proxyguard.documents.certificate import ReportTable, ReportVerdict, SequentialVerdict
 from proxyguard.plan.recommend import Recommendation
 from proxyguard.plan.report import PlanReport
-from proxyguard.plan.search import Option, Power
+from proxyguard.plan.search import Option
 from proxyguard.report.content import Report, build_report, build_verdict
 from proxyguard.report.html import fragment, to_html
 from proxyguard.report.plan_page import plan_page
@@ -175,7 +175,7 @@ def _chosen(plan: PlanReport) -> ReportTable:
         ("draws", f"{option.plan.releases:,}"),
         ("way", f"{option.way.label}; tests: {option.way.tests}"),
         ("reliability above", f"{option.plan.claim.target:g}"),
-        ("chance of validation", _power_words(option.power)),
+        ("chance of validation", option.power.words),
         ("cost", f"{option.cost:,.10g}"),
     ]
     if not found.reaches:
@@ -190,18 +190,11 @@ def _chosen(plan: PlanReport) -> ReportTable:
     return table("Plan", ("what", "value"), rows, note)
 
 
-def _power_words(power: Power) -> str:
-    """Return a power with its Monte Carlo error."""
-    if power.exact:
-        return f"{power.value:.3f} (exact)"
-    return f"{power.value:.3f} (Monte Carlo error {power.standard_error:.3f})"
-
-
 def _options(title: str, options: Sequence[Option], note: str) -> ReportTable:
     """Return ways or sizes beside each other, each with its chance of validation."""
     rows = [
         (option.way.label, option.way.tests, f"{option.plan.n:,}", f"{option.plan.releases:,}",
-         f"{option.cost:,.10g}", _power_words(option.power))
+         f"{option.cost:,.10g}", option.power.words)
         for option in options
     ]  # fmt: skip
     return table(

@@ -15,7 +15,7 @@ from proxyguard.documents.canonical import Plain
 from proxyguard.errors import RegistryError
 from proxyguard.plan.assumed import Assumptions
 from proxyguard.plan.recommend import Recommendation
-from proxyguard.plan.report import chance_words, decimal_text
+from proxyguard.plan.report import decimal_text
 from proxyguard.registry.requirement import Requirement
 from proxyguard.report.html import data_markup, render_page
 
@@ -167,7 +167,7 @@ def _basis(found: Recommendation, assumed: Assumptions) -> list[str]:
     lines = [
         f"Planned by proxyguard plan, from {found.law.origin}: {option.plan.n:,} records, "
         f"{option.plan.releases:,} draws; {option.way.label}; tests: {option.way.tests}; chance "
-        f"{chance_words(option.power)}. Reset brings the sliders back there.",
+        f"{option.power.words}. Reset brings the sliders back there.",
         "The page predicts and certifies nothing: its chances hold if the sliders are right.",
     ]
     if counted:
