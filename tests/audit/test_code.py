@@ -92,6 +92,7 @@ def test_what_is_declared_reads_back_as_the_same_text(session: Session, quotes: 
     settings = {"a": [1, 2.5, True, quotes], "b c": {"d": "e"}}
     code = pg.code_of(session["f"], **settings)
     assert tomllib.loads(code.toml) == {"generator": "code", "options": code.options}
+    assert code.toml.startswith("# the text is sealed and given on with the audit")
 
 
 def refused(session: Session, text: str, name: str = "f", **settings: object) -> str:

@@ -120,3 +120,51 @@ def test_check_reads_the_outcomes_of_named_releases(tmp_path: Path) -> None:
         declared.replace("[target]\n", '[target]\nmissing_outcomes = "leave out"\n')
     )
     assert typed(folder, "check", "--data", str(tmp_path / "data")).exit_code == 0
+
+
+UNSEEDED = """
+import numpy as np
+
+BROKEN = {broken}
+
+class Mine:
+    def describe(self):
+        return {{"mechanism": "rows"}}
+
+    def prepare(self, source, rng):
+        self.source = source
+
+    def draw(self, seed):
+        rng = seed.rng("rows")
+        if BROKEN:
+            return self.source[["first"]]
+        {more}
+        return self.source.sample(50, replace=True, random_state=rng).reset_index(drop=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "broken", "options", "words"),
+    [
+        ("pass", False, (), "fact: bootstrap: one seed drawn twice gives the same release"),
+        # Of numpy's own generator, which forks of one process would share.
+        ("rng = np.random.randint(10**6)", False, (),
+         "warning: bootstrap: one seed drawn twice gives two releases, so something else"),
+        ("pass", True, (), "warning: bootstrap: a draw that was tried on the training rows failed"),
+        ("pass", True, ("--no-draw",), ""),
+    ],
+)  # fmt: skip
+@pytest.mark.reduced(cases=2)
+def test_check_draws_one_seed_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, broken: bool,
+    options: tuple[str, ...], words: str,
+) -> None:  # fmt: skip
+    (tmp_path / "code").mkdir()
+    text = UNSEEDED.format(more=more, broken=broken)
+    (tmp_path / "code" / "theirs.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path / "code")
+    write_table(tmp_path / "data" / "table.csv")
+    folder, _ = begun(tmp_path, DECLARATION.replace('"bootstrap"\ndraws', '"theirs:Mine"\ndraws'))
+    done = typed(folder, "check", "--data", str(tmp_path / "data"), *options)
+    assert words in done.stdout, done.output
+    assert ("drawn twice" in done.stdout or "was tried" in done.stdout) is bool(words)

@@ -7,6 +7,7 @@ import shlex
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from conformance import warm
@@ -93,3 +94,25 @@ def test_every_command_of_the_page_is_one(people: Path) -> None:
         for section in re.findall(r"^## (.*)$", page, re.MULTILINE)
     )  # fmt: skip
     assert page.count("```sh") == len(BLOCK.findall(page))  # each says whose it is
+
+
+@pytest.mark.whole
+def test_the_steward_seals_and_the_author_draws(people: Path) -> None:
+    write_table(people / "steward" / "vault" / "table.csv")
+    (people / "author" / "releases").mkdir()
+    for k in range(4):
+        rng = np.random.default_rng(50 + k)
+        x = rng.normal(size=(300, 2)).round(4)
+        signal = x[:, 0] + 0.5 * x[:, 1] + 0.7 * rng.normal(size=300)
+        label = np.where(signal > 0, "yes", "no")
+        lines = [f"{a},{b},{c}" for (a, b), c in zip(x.tolist(), label.tolist(), strict=True)]
+        text = "\n".join(["first,second,label", *lines]) + "\n"
+        (people / "author" / "releases" / f"{k}.csv").write_text(text)
+    declared = DECLARATION.replace(
+        'generator = "bootstrap"\n', 'generator = "files"\noptions = { folder = "releases" }\n'
+    ).replace("seeds = { first = 100 }\n", "")
+    (people / "steward" / "files.toml").write_text(declared)
+    said = walk(people, "The steward seals, and the author draws")
+    assert "Guarantee: yes" in said["steward run"].stdout
+    assert (people / "author" / "development" / "0.training.parquet").exists()
+    assert (people / "author" / "opened" / "certificate.json").exists()

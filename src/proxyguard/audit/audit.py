@@ -173,9 +173,21 @@ class Audit:
         except RegistryError:
             return None
 
-    def check(self) -> Check:
-        """Say whether the audit could succeed as declared, before anything irreversible."""
-        return check(self.place)
+    def check(self, *, draw: bool = True) -> Check:
+        """Say whether the audit could succeed as declared, before anything irreversible.
+
+        Parameters
+        ----------
+        draw
+            Draw one seed of every generator that is not ours twice, to compare the releases; what
+            takes longer than twenty seconds is left.
+
+        Returns
+        -------
+        Check
+            Problems, what cannot succeed, warnings and facts.
+        """
+        return check(self.place, draw=draw)
 
     def seal(self, *, passphrase: str | None = None, steward: str | None = None) -> Sealing:
         """Set the target aside and encrypt it.

@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.files import declared_files
 from proxyguard.adapters.library import Library
+from proxyguard.adapters.privacy import privacy_of
 from proxyguard.audit.development import (
     MemberDevelopment,
     Workplace,
@@ -67,10 +68,18 @@ from proxyguard.audit.seal import (
     overlaps_of,
     prepare_member,
 )
+from proxyguard.audit.twice import LIMIT, drawn_twice
 from proxyguard.documents.registry import ReleaseFile, ResolvedNumber, ResolvedRequirement
 from proxyguard.documents.releases import GivenRelease, ReleaseManifest
-from proxyguard.draw.catalog import PROCEDURES, find_pipeline, is_ours, procedure_path
+from proxyguard.draw.catalog import (
+    PROCEDURES,
+    find_pipeline,
+    is_built_in,
+    is_ours,
+    procedure_path,
+)
 from proxyguard.draw.job import Survey
+from proxyguard.draw.pool import can_fork
 from proxyguard.draw.protocol import Seed, outcomes
 from proxyguard.errors import ProxyGuardError, TableError, TargetReused
 from proxyguard.losses.measure import Measure, check_bounds, read_loss_file
@@ -126,13 +135,15 @@ class Check:
         }
 
 
-def check(workplace: Workplace) -> Check:
+def check(workplace: Workplace, *, draw: bool = True) -> Check:
     """Read the declaration, find its files and generators, and judge its limits.
 
     Parameters
     ----------
     workplace
         What the command works with.
+    draw
+        Draw one seed of every generator that is not ours twice, to compare the releases.
 
     Returns
     -------
@@ -144,14 +155,14 @@ def check(workplace: Workplace) -> Check:
     RegistryError
         The declaration itself cannot be read, or nothing can be learned on development data.
     """
-    return _Checker(workplace).run()
+    return _Checker(workplace, draw=draw).run()
 
 
 class _Checker:
     """One check: what it reads, and what it has to say so far."""
 
-    def __init__(self, workplace: Workplace) -> None:
-        self.workplace = workplace
+    def __init__(self, workplace: Workplace, *, draw: bool) -> None:
+        self.workplace, self.draw = workplace, draw
         self.declaration = workplace.folder.declaration()
         self.journal = workplace.folder.journal()
         self.ledger = self.journal.ledger
@@ -353,10 +364,40 @@ class _Checker:
                     self.workplace, member, mechanism, survey
                 )
                 self._check_source(member, mechanism)
+                self._draw_twice(member, mechanism, described.describe)
                 if described.files is not None:
                     self._check_release_files(
                         member, mechanism, [file.registered() for file in described.files]
                     )
+
+    def _draw_twice(
+        self, member: Member, mechanism: MechanismPart, describe: Mapping[str, object]
+    ) -> None:
+        """Draw one seed of code of others twice: what a seed does not decide nobody draws again."""
+        ready, generator = self.ready.get(member.name), str(mechanism.generator)
+        private = privacy_of(describe)
+        unseeded = private is not None and not private.seeded
+        if not self.draw or ready is None or is_built_in(generator) or unseeded or not can_fork():
+            return
+        training = ready.parts["training"]
+        tried = drawn_twice(self.workplace, member, mechanism, training, ready.kinds)
+        name = mechanism.name
+        if tried.end == "same":
+            self.result.facts.append(f"{name}: one seed drawn twice gives the same release")
+        elif tried.end == "slow":
+            self.result.facts.append(
+                f"{name}: not drawn to see whether a seed gives the same release twice: that takes "
+                f"more than {LIMIT:g} seconds"
+            )
+        elif tried.end == "failed":
+            stops = mechanism.on_failure == "stop"
+            words = f"{name}: a draw that was tried on the training rows failed: {tried.why}"
+            (self.result.problems if stops else self.result.warnings).append(words)
+        else:
+            self.result.warnings.append(
+                f"{name}: one seed drawn twice gives two releases, so something else than the seed "
+                'decides, and nobody can draw them again: take all randomness from seed.rng("...")'
+            )
 
     def _check_source(self, member: Member, mechanism: MechanismPart) -> None:
         """See that draws of ours could start from the training part."""

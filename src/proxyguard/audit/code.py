@@ -42,11 +42,14 @@ class CodeText:
         A module that defines it.
     settings
         What it is made, or called, with.
+    constants
+        The texts of the session that went into it by name: whoever gets the audit reads them.
     """
 
     name: str
     text: str
     settings: Mapping[str, object] = field(default_factory=dict)
+    constants: tuple[str, ...] = ()
 
     @property
     def options(self) -> dict[str, object]:
@@ -56,7 +59,10 @@ class CodeText:
     @property
     def toml(self) -> str:
         """The lines that say the same in a ``[[mechanism]]`` of `audit.toml`."""
-        lines = ['generator = "code"', f"options.name = {toml(self.name)}"]
+        told = "# the text is sealed and given on with the audit, every constant in it too"
+        if self.constants:
+            told += f": {', '.join(self.constants)}"
+        lines = [told, 'generator = "code"', f"options.name = {toml(self.name)}"]
         if self.settings:
             lines.append(f"options.settings = {toml(self.settings)}")
         # As it reads, where TOML can hold it so.
@@ -67,6 +73,9 @@ class CodeText:
 
 def code_of(defined: Defined, **settings: object) -> CodeText:
     """Return a class or function of this session as text, to be declared as a generator.
+
+    The text is sealed, stored and given on with the audit, and so is every constant in it: a
+    password or a path that the code names belongs into the environment.
 
     Parameters
     ----------
@@ -121,7 +130,9 @@ def code_of(defined: Defined, **settings: object) -> CodeText:
             f"{name} uses what only this session has, and draws run in processes of their own:\n  "
             + "\n  ".join(gathered.problems)
         )
-    code = CodeText(name=name, text=gathered.text, settings=settings)
+    code = CodeText(
+        name=name, text=gathered.text, settings=settings, constants=tuple(gathered.constants)
+    )
     try:
         json.dumps(code.options, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -143,6 +154,7 @@ class _Gathered:
         self._seen: set[str] = set()
         self._future = False
         self.problems: list[str] = []
+        self.constants: list[str] = []
 
     @property
     def text(self) -> str:
@@ -187,6 +199,8 @@ class _Gathered:
             self._imports[name] = f"from {module} import {attribute}{renamed}"
         elif meant is None or type(meant) in (bool, int, float, str):
             self._texts[name] = f"{name} = {meant!r}"
+            if isinstance(meant, str):
+                self.constants.append(name)
         else:
             self.problems.append(
                 f"{name}, which {by} uses, is a {type(meant).__name__} of this session: make it "

@@ -86,7 +86,10 @@ def _begun_lines(written: Path, begin: Begun) -> Iterator[str]:
 
 def check(
     folder: show.Folder, home: show.HomeFolder = None, data: show.Data = None,
-    workers: show.Workers = None, json: show.Json = False,
+    workers: show.Workers = None,
+    draw: Annotated[bool, typer.Option(
+        help="Draw one seed of generators that are not ours twice, and compare.")] = True,
+    json: show.Json = False,
 ) -> None:  # fmt: skip
     """Say whether the audit could succeed as declared; nothing is changed.
 
@@ -95,7 +98,7 @@ def check(
     """
     with show.bars(json) as progress:
         audit = show.audit_of(folder, home, data, workers, progress)
-        checked = audit.check()
+        checked = audit.check(draw=draw)
     lines = [
         *_obstacle_lines(checked),
         *(f"fact: {line}" for line in checked.facts),

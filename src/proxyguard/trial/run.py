@@ -8,7 +8,7 @@ lineage store of the home remembers the records that were looked at: they are fr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -251,7 +251,12 @@ def try_out(
             columns=columns, notes=[*rows.notes, *notes],
             exclude=list(settings.exclude), progress=progress or (lambda what, done, total: None),
         )  # fmt: skip
-        return trying.run(origin)
+        trial = trying.run(origin)
+    source = real if made_from is None else made_from
+    if isinstance(source, str | Path):
+        return trial
+    filed = {origin.table: table_bytes(beside.get("made-from", table)), **trial.tables}
+    return replace(trial, tables=filed)
 
 
 def _remember(home: Home, origin: AskedTitles, tables: Sequence[pd.DataFrame]) -> None:
@@ -387,7 +392,8 @@ class _Trying:
             columns=columns,
             notes=(*self.notes, *(self._unusable_lines() if generators else ()), *failures),
             unusable=self.unusable,
-            declaration=_later(trial, origin, len(rows.target), promises),
+            declaration=_later(trial, origin, len(rows.target), promises, self._file_name),
+            tables=self._unfiled(origin, trial),
             power=seen.power(rows.standing, settings.seed),
             n_records=len(rows.target),
             weaker=(
@@ -616,6 +622,24 @@ class _Trying:
         self._leave_out(lacking)
         return tuple(names)
 
+    def _file_name(self, k: int, name: str) -> str:
+        """Return the file that a release is in, or will be written to."""
+        given = isinstance(self.instead.sources.get(name), str | Path)
+        return name if given else f"{k + 1:04d}.parquet"
+
+    def _unfiled(self, origin: AskedTitles, trial: Trialled) -> dict[str, bytes]:
+        """Return the releases that no file holds, by the names that an audit looks for."""
+        wanted: dict[str, Path] = {}
+        for k, name in enumerate(trial.releases or self.instead.sources):
+            if not isinstance(self.instead.sources[name], str | Path):
+                release = self.data / FILES / f"{k:05d}.parquet"
+                wanted[f"{origin.folder}/{self._file_name(k, name)}"] = release
+        for made in trial.generators if self.instead.generators else ():
+            folder = self.data / str(made.options.get("folder"))
+            for j, drawn in enumerate(sorted(folder.glob("*.parquet"))):
+                wanted[f"{_folder(made, origin)}/{self._file_name(j, '')}"] = drawn
+        return {name: path.read_bytes() for name, path in wanted.items()}
+
     def _unusable_lines(self) -> Iterator[str]:
         yield from (f"{name} cannot be used: {why}" for name, why in self.unusable.items())
 
@@ -684,7 +708,11 @@ def _clipped(frame: pd.DataFrame, outcome: GuessedOutcome | None) -> tuple[pd.Da
 
 
 def _later(
-    trial: Trialled, origin: AskedTitles, records: int, promises: Mapping[str, Sequence[str]]
+    trial: Trialled,
+    origin: AskedTitles,
+    records: int,
+    promises: Mapping[str, Sequence[str]],
+    file_name: Callable[[int, str], str],
 ) -> str:
     """Return the declaration of the same audit on records that nobody has looked at."""
     target = ['file = "fresh.csv"             # records that nobody has looked at']
@@ -724,7 +752,8 @@ def _later(
     )  # fmt: skip
     text = declaration_text(
         later, target=target, table=origin.table, head=head, first=LATER_SEED,
-        files=[f"{origin.folder}/{name}" for name in trial.releases], separator=origin.separator,
+        files=[f"{origin.folder}/{file_name(k, name)}" for k, name in enumerate(trial.releases)],
+        separator=origin.separator,
         promises=promises,
     )  # fmt: skip
     read_declaration(text)  # what cannot be registered must not be handed on

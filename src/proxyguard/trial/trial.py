@@ -16,17 +16,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import DECLARATION
 from proxyguard.documents.canonical import Plain, canonical_bytes
+from proxyguard.errors import TableError
 from proxyguard.modes.evidence import Decision
 from proxyguard.seal.storage import write_atomic
+from proxyguard.tables.files import table_bytes
 from proxyguard.trial.demands import number_words
-from proxyguard.trial.rows import Standing
+from proxyguard.trial.rows import Standing, read_source
 
 if TYPE_CHECKING:
     import pandas as pd
 
 PAGE = "page.html"
+FRESH = "fresh.parquet"
+"""The records of an audit that is begun in Python."""
 SUMMARY = "summary.json"
 EXPLORATORY = "Exploratory: nothing was registered before the data were seen."
 SEEN = (
@@ -184,6 +189,9 @@ class Trial:
         Why the requirements say less than they seem to: limits that a model which learned nothing
         keeps, columns that not everything has.
 
+    tables
+        What was given as an object and lies in no file: by name, as `save_audit` writes it.
+
     Examples
     --------
     ::
@@ -191,6 +199,7 @@ class Trial:
         page = pg.try_out(real, releases, outcome="ill", holdout=test)
         page.sentences       # in plain words
         page.to_frame()      # one row for each release and requirement
+        page.save_audit("work", fresh=later_records).run()
         page.save("try-out") # page.html, audit.toml, summary.json
     """
 
@@ -206,6 +215,7 @@ class Trial:
     n_records: int
     unusable: Mapping[str, str] = field(default_factory=dict)
     weaker: tuple[str, ...] = ()
+    tables: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     @property
     def decided(self) -> tuple[str, ...]:
@@ -326,6 +336,45 @@ class Trial:
         write_atomic(place / SUMMARY, canonical_bytes(self.to_dict()))
         write_atomic(place / PAGE, self.to_html().encode())
         return place / PAGE
+
+    def save_audit(self, folder: Path | str, fresh: object = None) -> Audit:
+        """Begin the same audit: its declaration, and the tables that no file holds yet.
+
+        Parameters
+        ----------
+        folder
+            Where tables lie, and the audit in ``my-audit`` beside them. Tables that the trial read
+            from files are not copied: name the folder that they are in.
+        fresh
+            Records that nobody has looked at, in any form that `try_out` takes; without them put
+            ``fresh.csv`` there.
+
+        Returns
+        -------
+        Audit
+            ``check`` says whether it could succeed, and ``run`` does every step.
+
+        Raises
+        ------
+        RegistryError
+            Where an audit was begun there already.
+        TableError
+            Where a table is there already under a name that is needed, or ``fresh`` is none.
+        """
+        place, declaration = Path(folder), self.declaration
+        tables = dict(self.tables)
+        if fresh is not None:
+            tables[FRESH] = table_bytes(read_source(fresh, "fresh"))
+            declaration = declaration.replace('file = "fresh.csv"', f'file = "{FRESH}"', 1)
+        for name, content in tables.items():
+            path = place / name
+            if path.exists() and path.read_bytes() != content:
+                raise TableError(f"{path} is there already with other records; name another folder")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(path, content)
+        audit = Audit(place / "my-audit")
+        audit.init(declaration)
+        return audit
 
     def __str__(self) -> str:
         return "\n".join([*self.sentences, "", *self.notes, self.power])
