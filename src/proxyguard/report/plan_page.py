@@ -103,6 +103,7 @@ def _data(found: Recommendation, assumed: Assumptions) -> dict[str, Plain]:
         "excess": assumed.excess,
         "alpha": question.level,
         "family_alpha": decimal_text(Fraction(question.alpha)),
+        "power": float(found.chosen.power.shown),
         "n": plan.n,
         "releases": plan.releases,
     }  # fmt: skip
@@ -193,7 +194,9 @@ def _basis(found: Recommendation, assumed: Assumptions) -> list[str]:
         "Records are taken as drawn independently, and the losses of several requirements as "
         "independent of each other.",
         "Named mode counts releases that pass Holm's first level; Holm recognizes somewhat more. "
-        "Of the other modes proxyguard plan knows the chance.",
+        "Not on this page: subgroups, the tests of Hoeffding, Bentkus and the empirical Bernstein "
+        "inequality, slack and ramp scores, and hybrid, count, smooth, block and sequential mode; "
+        "proxyguard plan compares them.",
         f"A false validation has probability {question.level:.3g} at the most"
         + (f", for each of {question.mechanisms} mechanisms." if question.mechanisms > 1 else "."),
     ]

@@ -133,6 +133,30 @@ def test_the_cheapest_plan_reaches_the_wanted_chance_and_a_record_less_does_not(
     assert float(value["claim"]["threshold"]) < 0.05
 
 
+def test_the_page_begins_with_the_chance_of_the_plan_and_says_when_it_computes(
+    opened: Opener,
+) -> None:
+    # Simulated: the page's own chance is an approximation, and another number.
+    pair = [Requirement(name=name, low=-1, high=1, limit=0.1) for name in ("error", "Brier")]
+    law = assumed_law(pair, margins=[0.06] * 2, deviations=[0.3] * 2, reliability=0.95)
+    question = Question(reliability_target="0.8", n=700, releases=90, modes=["direct"])
+    found = recommend(law, question, effort=3e5, repetitions=200, compare=False)
+    page = open_page(opened, found, width=390)
+    said = f"{100 * float(found.chosen.power.shown):.1f}\u00a0%"
+    assert page.locator(".pg-chance").inner_text() == said
+    assert "as proxyguard plan has it" in page.locator(".pg-chance-words").inner_text()
+    assert not page.locator(".pg-busy").is_visible()
+    # Before the search for sizes, which keeps the page busy, it says so.
+    seen = page.evaluate(
+        "() => { const slider = document.querySelector('#pg-wanted'); slider.value = 60;"
+        " slider.dispatchEvent(new Event('input', { bubbles: true }));"
+        " return getComputedStyle(document.querySelector('.pg-busy')).visibility; }"
+    )
+    assert seen == "visible"
+    assert "as proxyguard plan has it" not in page.locator(".pg-chance-words").inner_text()
+    assert "Not on this page: subgroups, the tests of Hoeffding" in page.content()
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_keys_move_a_slider_and_reset_brings_it_back(
     opened: Opener, found: Recommendation, width: int

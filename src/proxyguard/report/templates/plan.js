@@ -218,7 +218,7 @@ const planner = (() => {
   const given = JSON.parse(box.querySelector("script").textContent);
   const $ = (selector) => box.querySelector(selector);
   const LINES = 41;
-  let setting, n, R, wanted, line = [], waiting = 0;
+  let setting, n, R, wanted, line = [], waiting = 0, start = [];
 
   const whole = (x) => x.toLocaleString("en-US", { maximumFractionDigits: 0 });
   const percent = (x, digits = 1) =>
@@ -389,10 +389,13 @@ const planner = (() => {
     words();
     const found = planner.best(setting, n, R);
     const cost = setting.record_cost * n + setting.release_cost * R;
-    $(".pg-chance").textContent = percent(found.power);
-    $(".pg-bar span").style.setProperty("inline-size", `${100 * found.power}%`);
+    // Where nothing was moved stands what the plan itself has found, which may be simulated.
+    const planned = sliders.every((slider, i) => slider.value === start[i]) && !($("#pg-test")?.selectedIndex > 0);
+    const chance = planned ? given.power : found.power;
+    $(".pg-chance").textContent = percent(chance);
+    $(".pg-bar span").style.setProperty("inline-size", `${100 * chance}%`);
     $(".pg-chance-words").textContent = `chance that ${whole(n)} records and ${whole(R)} draws validate a ` +
-      `reliability above ${number("target")}\u00a0%, for a cost of ${whole(cost)}, in ${found.mode} mode.`;
+      `reliability above ${number("target")}\u00a0%, for a cost of ${whole(cost)}, ` + (planned ? "as proxyguard plan has it." : `in ${found.mode} mode.`);
     const power = { direct: planner.direct, named: planner.named, best: planner.best };
     curves($("#pg-by-records"), ends.records, n, (mode, x) => power[mode](setting, x, R).power, `records, with ${whole(R)} draws`);
     const few = planner.fewestDraws(setting);
@@ -423,6 +426,7 @@ const planner = (() => {
     if ($("#pg-test")) $("#pg-test").selectedIndex = 0;
     setSize("records", given.n);
     setSize("draws", given.releases);
+    start = sliders.map((slider) => slider.value);
     show();
   }
 
