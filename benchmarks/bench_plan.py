@@ -1,4 +1,4 @@
-"""Time ``proxyguard plan`` on pilots of two requirements, an error and a Brier score.
+"""Time ``proxyguard plan`` on pilots of an error and a Brier score, and of a subgroup and shares.
 
 What a person waits for: the search, every way at the chosen size, the stress test and the
 sequential forecast, on one thread. Prints processor seconds and their ratio to those of the fewest
@@ -8,6 +8,7 @@ pilots: a thousand pilots should cost hardly more than fifty.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -16,7 +17,7 @@ from proxyguard.plan.law import Law, cautious, pilot_law
 from proxyguard.plan.question import Question
 from proxyguard.plan.recommend import recommend
 from proxyguard.plan.stress import default_looks, forecast, stress
-from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.requirement import Form, Requirement
 
 PILOTS = (50, 200, 1000)
 RECORDS = 1000
@@ -36,6 +37,35 @@ def pilots(count: int) -> Law:
     error = (rng.random(risk.shape) < risk).astype(float)
     brier = np.clip(0.8 * risk + rng.normal(0.0, 0.05, risk.shape), 0.0, 1.0) ** 2
     return cautious(pilot_law(np.stack([error, brier], axis=2), [ERROR, BRIER]))
+
+
+def grouped_pilots(count: int) -> Law:
+    """Return the law of pilots with an error, that of a subgroup, and both sides of four shares."""
+    rng = np.random.default_rng(2)
+    old = rng.random(RECORDS) < 0.2
+    error = (rng.random((count, RECORDS)) < 0.07).astype(float)
+    requirements = [ERROR, replace(ERROR, name="error of the old", limit=0.15, group="old")]
+    losses, answers = [error, error], [np.zeros(count)] * 2
+    for share in (0.2, 0.3, 0.5, 0.7):
+        inside = (rng.random(RECORDS) < share).astype(float)
+        answer = inside.mean() + rng.normal(0.0, 0.01, count)
+        for side, told in ((inside, answer), (1.0 - inside, 1.0 - answer)):
+            requirements.append(
+                Requirement(
+                    name=f"share {len(requirements)}", low=-1, high=1, limit=0.08, form=Form.QUERY,
+                    indicator=True,
+                )
+            )  # fmt: skip
+            losses.append(side[None] - told[:, None])
+            answers.append(told)
+    counting = np.ones((RECORDS, len(requirements)), dtype=bool)
+    counting[:, 1] = old
+    return cautious(
+        pilot_law(
+            np.stack(losses, axis=2), requirements, counting=counting,
+            answers=np.stack(answers, axis=1),
+        )
+    )  # fmt: skip
 
 
 def seconds(law: Law) -> tuple[float, str]:
@@ -60,6 +90,8 @@ def main() -> None:
             spent, plan = seconds(pilots(count))
             least = least or spent
             print(f"{count:>7,}{spent:>8.1f}{spent / least:>7.2f}  {plan}")
+        spent, plan = seconds(grouped_pilots(PILOTS[-1]))
+        print(f"{PILOTS[-1]:>7,}{spent:>8.1f}{'':>7}  {plan}; a subgroup and eight sides of shares")
 
 
 if __name__ == "__main__":

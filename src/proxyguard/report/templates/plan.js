@@ -366,7 +366,7 @@ const planner = (() => {
   const quoted = (text) => text.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", " ");
   // No exponent, which a declaration does not read.
   const decimal = (x) => (x >= 1e-4 ? String(x) : x.toFixed(20).replace(/0+$/, ""));
-  function toml(found) {
+  function toml(found, chance) {
     const counted = setting.requirements.every((r) => r.two_valued);
     const some = setting.requirements.some((r) => r.two_valued);
     const margins = setting.requirements.map((r) => `${r.name} ${short(r.margin)}`).join(", ");
@@ -377,7 +377,7 @@ const planner = (() => {
     if (found.tuned !== null)
       lines.push(found.mode === "direct" ? `threshold = "${decimal(found.tuned)}"` : `release_share = "${found.tuned}"`);
     lines.push(`reliability_target = "${setting.target}"`, `alpha = "${quoted(given.family_alpha)}"`, "",
-      "[plan]", `records = ${n}`, `draws = ${R}`, `power = "${found.power.toFixed(4)}"`,
+      "[plan]", `records = ${n}`, `draws = ${R}`, `power = "${chance.toFixed(3)}"`,
       `reliability = "${short(setting.reliability)}"`, `origin = "${quoted(`assumed margins (${margins})`)}"`,
       `cost = "${short(setting.record_cost * n + setting.release_cost * R)}"`, "[plan.margins]",
       ...setting.requirements.map((r) => `"${quoted(r.name)}" = "${short(r.margin)}"`));
@@ -400,7 +400,7 @@ const planner = (() => {
     curves($("#pg-by-records"), ends.records, n, (mode, x) => power[mode](setting, x, R).power, `records, with ${whole(R)} draws`);
     const few = planner.fewestDraws(setting);
     curves($("#pg-by-draws"), [Math.min(few, R), Math.max(400, R)], R, (mode, x) => power[mode](setting, n, x).power, `draws, with ${whole(n)} records`);
-    $("#pg-toml").textContent = toml(found);
+    $("#pg-toml").textContent = toml(found, chance);
     box.classList.add("pg-working");
     cancelAnimationFrame(waiting);
     waiting = requestAnimationFrame(() => { waiting = requestAnimationFrame(search); });
