@@ -120,6 +120,14 @@ class NoDescribe:
         pass
 
 
+class FitsAndSamples:
+    def fit(self, table):
+        self.table = table
+
+    def sample(self, rows, seed):
+        return self.table.sample(rows, replace=True, random_state=seed)
+
+
 class SaysAList(Good):
     def describe(self):
         return ["rows at random"]

@@ -381,6 +381,7 @@ DECLARED = [
     declared("a function in place of a class", mine("mygen:sample")),
     declared("a class without draw", mine("mygen:NoDraw")),
     declared("a class without describe", mine("mygen:NoDescribe")),
+    declared("a class with fit and sample", mine("mygen:FitsAndSamples")),
     declared("a class that describes itself by a list", mine("mygen:SaysAList")),
     declared("a class that describes itself by an array", mine("mygen:SaysAnArray")),
     declared("a class that fails when it is made", mine("mygen:FailsToStart")),

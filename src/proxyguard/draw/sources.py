@@ -38,6 +38,22 @@ SHOWN = 8
 NESTED = 16
 """How deep described settings may be nested: documents around them are read with bounds."""
 
+WRAPPER = """. It has fit and sample, so this is one, if sample takes rows and a seed:
+
+class Generator({name}):
+    def describe(self):
+        return {{"mechanism": "{name}"}}
+
+    def prepare(self, source, rng):
+        self.source = source
+
+    def draw(self, seed):
+        number = int(seed.rng("fit and sample").integers(2**31))
+        self.fit(self.source)
+        return self.sample(len(self.source), seed=number)
+"""
+"""How a class as most packages have them becomes a generator."""
+
 
 def _deeper(settings: object, limit: int) -> bool:
     """Say whether mappings and lists lie in one another more than ``limit`` deep."""
@@ -86,9 +102,11 @@ class Described:
             if not callable(getattr(made, name, None))
         ]  # fmt: skip
         if lacking:
+            known = callable(getattr(made, "fit", None)) and callable(getattr(made, "sample", None))
             raise RegistryError(
                 f"{generator} has no {' and no '.join(lacking)}; a generator is a class with "
                 "describe(self), prepare(self, source, rng) and draw(self, seed)"
+                + (WRAPPER.format(name=type(made).__name__) if known else "")
             )
         settings = made.describe()
         if not isinstance(settings, Mapping):
