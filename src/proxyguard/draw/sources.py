@@ -38,20 +38,11 @@ SHOWN = 8
 NESTED = 16
 """How deep described settings may be nested: documents around them are read with bounds."""
 
-WRAPPER = """. It has fit and sample, so this is one, if sample takes rows and a seed:
-
-class Generator({name}):
-    def describe(self):
-        return {{"mechanism": "{name}"}}
-
-    def prepare(self, source, rng):
-        self.source = source
-
-    def draw(self, seed):
-        number = int(seed.rng("fit and sample").integers(2**31))
-        self.fit(self.source)
-        return self.sample(len(self.source), seed=number)
-"""
+WRAPPER = (
+    "; it has fit and sample, so let a class inherit from it, keep source in prepare, and in draw "
+    "call self.fit(self.source) and return self.sample(len(self.source), seed), with "
+    'seed = int(seed.rng("fit").integers(2**31))'
+)
 """How a class as most packages have them becomes a generator."""
 
 
@@ -106,7 +97,7 @@ class Described:
             raise RegistryError(
                 f"{generator} has no {' and no '.join(lacking)}; a generator is a class with "
                 "describe(self), prepare(self, source, rng) and draw(self, seed)"
-                + (WRAPPER.format(name=type(made).__name__) if known else "")
+                + (WRAPPER if known else "")
             )
         settings = made.describe()
         if not isinstance(settings, Mapping):
