@@ -84,6 +84,7 @@ if TYPE_CHECKING:
 
 LEARNER = "default"
 """The learner that sources and releases are compared by."""
+MADE_FROM, HOLDOUT = "made-from", "the holdout"
 LATER_SEED = 1000
 """The first seed of an audit that follows: none of its draws was looked at here."""
 DRAWS = 40
@@ -222,21 +223,15 @@ def try_out(
                 f"there is no column {name!r}{did_you_mean(name, table.columns)}; the table has "
                 f"{some(table.columns)}"
             )
-    beside = {
-        what: read_source(source, what)
-        for source, what in ((made_from, "made-from"), (holdout, "the holdout"))
-        if source is not None
-    }
-    looked_at = [table, *beside.values()]
+    of_maker = None if made_from is None else read_source(made_from, MADE_FROM)
+    unseen = None if holdout is None else read_source(holdout, HOLDOUT)
+    looked_at = [frame for frame in (table, of_maker, unseen) if frame is not None]
     _remember(Home(default_home() if home is None else path(home, "home")), origin, looked_at)
     columns, notes = readable_columns(looked_at, settings.columns)
     usable, made, held = (
         None if frame is None
         else _with_outcome(_read(frame, columns, what), what, outcome, notes)
-        for what, frame in (
-            ("the table", table), ("made-from", beside.get("made-from")),
-            ("the holdout", beside.get("the holdout")),
-        )
+        for what, frame in (("the table", table), (MADE_FROM, of_maker), (HOLDOUT, unseen))
     )  # fmt: skip
     assert usable is not None
     rows = apart(
@@ -255,7 +250,7 @@ def try_out(
     source = real if made_from is None else made_from
     if isinstance(source, str | Path):
         return trial
-    filed = {origin.table: table_bytes(beside.get("made-from", table)), **trial.tables}
+    filed = {origin.table: table_bytes(table if of_maker is None else of_maker), **trial.tables}
     return replace(trial, tables=filed)
 
 
