@@ -48,6 +48,7 @@ def test_room_is_measured_against_the_width_of_the_bounds() -> None:
 
 
 def test_a_list_of_releases_has_the_columns_that_are_asked_for() -> None:
-    columns, rows = picker._estimates(group_of(5), nearest_limits(group_of(5), 2))
-    assert columns == ["release", "cell 3 (limit 0.5)", "cell 4 (limit 0.5)"]
+    units = ["", "", "", "", " kg"]
+    columns, rows = picker._estimates(group_of(5), nearest_limits(group_of(5), 2), units)
+    assert columns == ["release", "cell 3 (limit 0.5)", "cell 4 (limit 0.5 kg)"]
     assert [len(row) for row in rows] == [3, 3, 3]
