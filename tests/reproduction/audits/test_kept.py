@@ -53,6 +53,18 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(
     assert names == ["00-7.parquet", "01-941.parquet", "02-12.parquet"]
 
 
+def test_draws_made_side_by_side_are_those_made_one_by_one(tmp_path: Path) -> None:
+    complete(RECIPE, SOURCE, tmp_path / "alone")
+    complete(RECIPE, SOURCE, tmp_path / "together", jobs=3)
+    alone, together = (manifest_of(tmp_path / name / "toy") for name in ("alone", "together"))
+    assert alone is not None
+    assert together is not None
+    assert [(draw.seed, draw.sha256) for draw in together.draws] == [
+        (draw.seed, draw.sha256) for draw in alone.draws
+    ]
+    assert missing(RECIPE, tmp_path / "together") == []
+
+
 def test_a_column_that_numbers_rows_is_not_seen_and_is_counted_anew(tmp_path: Path) -> None:
     complete(RECIPE, SOURCE, tmp_path, draws=1)
     release = release_table(path_of(tmp_path / "toy", 0, 7))

@@ -1,6 +1,7 @@
 """Draws that take too long to be made again in every run: made once, kept, and read by audits.
 
-    python -m reproduction.audits.kept [NAME ...] [--draws N] [--work DIR] [--training FILE]
+    python -m reproduction.audits.kept [NAME ...] [--draws N] [--jobs N] [--work DIR]
+                                       [--training FILE]
 
 An audit with a `draws.toml` beside its declaration says there which mechanism makes its draws,
 from which seeds and with which options. Each draw is made from the training part that sealing
@@ -15,10 +16,12 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import multiprocessing
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import process_time
@@ -117,9 +120,13 @@ def missing(recipe: Recipe, kept: Path = KEPT, draws: int | None = None) -> list
 
 
 def complete(
-    recipe: Recipe, training: pd.DataFrame, kept: Path = KEPT, draws: int | None = None
+    recipe: Recipe,
+    training: pd.DataFrame,
+    kept: Path = KEPT,
+    draws: int | None = None,
+    jobs: int = 1,
 ) -> None:
-    """Make the draws of a recipe that are not there, of the first so many.
+    """Make the draws of a recipe that are not there, of the first so many, some at a time.
 
     Raises
     ------
@@ -130,35 +137,56 @@ def complete(
     if not left:
         return  # whoever only reads them need not have what makes them
     folder = kept / recipe.folder
-    generator = load_generator(recipe.generator, recipe.options)
-    settings = dict(generator.describe())
+    settings = dict(load_generator(recipe.generator, recipe.options).describe())
     manifest = manifest_of(folder) or Manifest(settings=settings)
     if _told(manifest.settings) != _told(settings):
         raise RegistryError(
             f"{folder} has draws that were made with other settings; the recipe says {settings}, "
             f"{MANIFEST} {dict(manifest.settings)}. Take another folder, or remove the draws"
         )
-    generator.prepare(training.drop(columns=list(recipe.unseen)), np.random.default_rng(0))
-    for seed in left:
-        begun = process_time()
-        failure = None
-        try:
-            table = generator.draw(Seed(seed))
-            content = table_bytes(_numbered(table, training, recipe.unseen))
-        except ProxyGuardError as error:
-            failure = str(error)
-            content = f"the draw failed: {failure}\n".encode()
-        draw = KeptDraw(
-            seed=seed, seconds=round(process_time() - begun, 1), failure=failure,
-            sha256=hashlib.sha256(content).hexdigest(), versions=_versions(),
-        )  # fmt: skip
-        others = [known for known in manifest.draws if known.seed != seed]
-        manifest = Manifest(settings=settings, draws=(*others, draw))
-        folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    for draw, content in _made(recipe, training, left, jobs):
+        others = [known for known in manifest.draws if known.seed != draw.seed]
+        order = sorted((*others, draw), key=lambda known: recipe.seeds.index(known.seed))
+        manifest = Manifest(settings=settings, draws=tuple(order))
         # Before the table: a table without its facts would never get them.
         write_atomic(folder / MANIFEST, MANIFESTS.dump_json(manifest, indent=1) + b"\n")
-        write_atomic(path_of(folder, recipe.seeds.index(seed), seed), content)
-        print(f"{recipe.folder}: seed {seed}, {draw.seconds} s, {failure or 'drawn'}", flush=True)
+        write_atomic(path_of(folder, recipe.seeds.index(draw.seed), draw.seed), content)
+        told = draw.failure or "drawn"
+        print(f"{recipe.folder}: seed {draw.seed}, {draw.seconds} s, {told}", flush=True)
+
+
+def _made(
+    recipe: Recipe, training: pd.DataFrame, seeds: Sequence[int], jobs: int
+) -> Iterator[tuple[KeptDraw, bytes]]:
+    """Return each draw with its table, as soon as it is made."""
+    if jobs == 1:
+        yield from (_draw(recipe, training, seed) for seed in seeds)
+        return
+    # Spawned: what draws may have started threads, which a fork would not have.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(seeds)), context, max_tasks_per_child=1) as processes:
+        waiting = [processes.submit(_draw, recipe, training, seed) for seed in seeds]
+        yield from (done.result() for done in as_completed(waiting))
+
+
+def _draw(recipe: Recipe, training: pd.DataFrame, seed: int) -> tuple[KeptDraw, bytes]:
+    """Return one draw with its table, or with the reason why there is none."""
+    generator = load_generator(recipe.generator, recipe.options)
+    generator.prepare(training.drop(columns=list(recipe.unseen)), np.random.default_rng(0))
+    begun = process_time()
+    failure = None
+    try:
+        table = generator.draw(Seed(seed))
+        content = table_bytes(_numbered(table, training, recipe.unseen))
+    except ProxyGuardError as error:
+        failure = str(error)
+        content = f"the draw failed: {failure}\n".encode()
+    draw = KeptDraw(
+        seed=seed, seconds=round(process_time() - begun, 1), failure=failure,
+        sha256=hashlib.sha256(content).hexdigest(), versions=_versions(),
+    )  # fmt: skip
+    return draw, content
 
 
 def _told(settings: Mapping[str, Any]) -> bytes:
@@ -207,6 +235,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(with_draws))
     parser.add_argument("--draws", type=int, help="at most so many draws a mechanism")
+    parser.add_argument("--jobs", type=int, default=1, help="so many draws at once (1)")
     parser.add_argument("--work", type=Path, default=Path("build/audits"))
     parser.add_argument("--training", type=Path, help="the training part that sealing wrote")
     given = parser.parse_args()
@@ -216,7 +245,7 @@ def main() -> None:
     for name in given.names or with_draws:
         training = given.training or _sealed(name, given.work)
         for recipe in recipes_of(name):
-            complete(recipe, release_table(training), draws=given.draws)
+            complete(recipe, release_table(training), draws=given.draws, jobs=given.jobs)
 
 
 def _sealed(name: str, work: Path) -> Path:
