@@ -91,9 +91,12 @@ class TestCells:
         with pytest.raises(TableError, match="'a' has missing numbers, and missing does not name"):
             prepared(aim(), source().assign(a=math.nan))
 
-    @pytest.mark.parametrize(
-        "ends", [["-1e308", "1e308"], ["0", "1e308"], ["0", "1e400"], ["-1e400", "0"]]
-    )
+    @pytest.mark.parametrize("ends", [["0", "1e400"], ["-1e400", "0"]])
+    def test_bounds_that_no_double_holds_are_refused(self, ends):
+        with pytest.raises(RegistryError, match=r"a bound of 'a' is a number, .* got '-?1e400'"):
+            aim(bounds={**BOUNDS, "a": ends})
+
+    @pytest.mark.parametrize("ends", [["-1e308", "1e308"], ["0", "1e308"]])
     def test_bounds_whose_bins_doubles_cannot_tell_apart_are_refused(self, ends):
         with pytest.raises(RegistryError, match=r"bounds of 'a' .* no finite double"):
             aim(bounds={**BOUNDS, "a": ends})

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Inexact
@@ -574,9 +573,7 @@ def _range(ends: object, name: str, *, bins: int) -> tuple[str, ...]:
             f'aim: the bounds of {name!r} are two numbers, or "{LEARNED}"; got {ends!r}'
         )
     low, high = (exact(end, f"aim: a bound of {name!r}") for end in ends)
-    # Asked of the fractions first: one beyond all doubles cannot be turned into one.
-    widest = Fraction(sys.float_info.max)
-    if max(abs(low), abs(high)) > widest or not _is_binnable(float(low), float(high), bins):
+    if not _is_binnable(float(low), float(high), bins):
         raise RegistryError(
             f"aim: the bounds of {name!r} are {ends!r}, and {bins} times their width is no finite "
             "double, so that numbers cannot be told to be in one bin or another; register a "

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import ClassVar, Self, TypeVar, cast
 
 from proxyguard.errors import RegistryError
-from proxyguard.registry.fields import number
+from proxyguard.registry import numbers
 
 Parsed = TypeVar("Parsed")
 Word = TypeVar("Word", bound=str)
@@ -43,13 +43,9 @@ def exact(
     RegistryError
         If it is no number, or out of these limits.
     """
-    found = None
     try:
-        if isinstance(value, float):  # a float of NumPy is one, and is written otherwise
-            found = Fraction(repr(float(value)))
-        elif isinstance(value, str | int | Fraction) and not isinstance(value, bool):
-            found = Fraction(value)
-    except (ValueError, ZeroDivisionError):
+        found = numbers.exact(value, name)
+    except RegistryError:
         found = None
     too_low = found is not None and above is not None and found <= above
     too_high = found is not None and most is not None and found > most
@@ -64,14 +60,10 @@ def exact(
 
 def decimal(value: object, name: str, *, low: float = 0.0, high: float = math.inf) -> float:
     """Return a number from ``low`` to ``high``, given as one or written as text."""
-    found = math.nan
-    if isinstance(value, str):
-        try:
-            found = number(value)
-        except (ValueError, ZeroDivisionError, OverflowError):
-            found = math.nan
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        found = float(value)
+    try:
+        found = numbers.real(value, name)
+    except RegistryError:
+        found = math.nan
     # NaN compares with nothing, so that what could not be read is refused here too.
     if not (low <= found <= high and math.isfinite(found)):
         limits = f"from {low:g} to {high:g}" if math.isfinite(high) else f"of at least {low:g}"
