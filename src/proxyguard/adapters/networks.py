@@ -24,6 +24,9 @@ from proxyguard.errors import RegistryError
 
 Device = Literal["auto", "cpu", "cuda"]
 ConditionLaw = Literal["frequencies", "log frequencies"]
+DEVICE, PROCESSOR, LIBRARY, TOGETHER = "device", "processor", "torch", "together"
+"""Facts of a draw that are known by name: what it was computed on, by what, and with how many
+others. A draw of a network of ours has them all."""
 MIXTURES = (
     "Bayesian Gaussian mixtures of at most 10 components, Dirichlet process prior 0.001, started "
     "by k-means, at most 100 steps; components with a weight above 0.005 are used; variances are "

@@ -13,6 +13,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from proxyguard.adapters.files import FOLDER, NAMED, PATH
 from proxyguard.adapters.library import Library
+from proxyguard.adapters.networks import LIBRARY
 from proxyguard.audit.development import MemberDevelopment, Workplace
 from proxyguard.audit.folder import PENDING, RELEASES, AuditFolder
 from proxyguard.audit.home import Home, extra_versions
@@ -49,7 +50,6 @@ from proxyguard.draw.catalog import TORCH, extra_of, is_built_in, same_torch
 from proxyguard.draw.job import DrawJob, Survey
 from proxyguard.draw.messages import DrawResult, Failed, FittedRelease, in_words
 from proxyguard.draw.pool import BatchCheck, draw_all
-from proxyguard.draw.protocol import LIBRARY
 from proxyguard.draw.sources import (
     allowed_files,
     changed_file,

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.adapters.files import NAMED
+from proxyguard.adapters.networks import DEVICE, LIBRARY, PROCESSOR, TOGETHER
 from proxyguard.audit.folder import RELEASES, AuditFolder
 from proxyguard.audit.jobs import release_schema
 from proxyguard.documents.ledger import Frozen, SealedMember
@@ -33,14 +34,7 @@ from proxyguard.documents.releases import (
 )
 from proxyguard.draw.catalog import TORCH, extra_of, is_random, same_torch
 from proxyguard.draw.confine import is_guard
-from proxyguard.draw.protocol import (
-    DEVICE,
-    LIBRARY,
-    PROCESSOR,
-    TOGETHER,
-    coin_bits,
-    members_in,
-)
+from proxyguard.draw.protocol import coin_bits, members_in
 from proxyguard.draw.sources import changed_reading
 from proxyguard.errors import DrawError, LossMismatch, SealError
 from proxyguard.exact.rounding import Array

@@ -27,6 +27,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.kept import kept_files, kept_folders
+from proxyguard.adapters.networks import DEVICE, TOGETHER
 from proxyguard.adapters.privacy import privacy_of
 from proxyguard.audit.apart import Redraw, RefitSource, ask, refit_apart
 from proxyguard.audit.development import ValidationPart, fitted_from
@@ -40,7 +41,7 @@ from proxyguard.documents.registry import Registry, SourceModel
 from proxyguard.documents.releases import DrawnRelease, GivenRelease, MadeDraw, ReleaseManifest
 from proxyguard.draw.catalog import OF_PACKAGES, is_ours
 from proxyguard.draw.messages import FittedAgain, Made, NotAgain, SourceAgain
-from proxyguard.draw.protocol import DEVICE, TOGETHER, Fitted, features, predict
+from proxyguard.draw.protocol import Fitted, features, predict
 from proxyguard.errors import ProxyGuardError, SealError, TableError, UntrustedCode
 from proxyguard.losses.measure import Predicted
 from proxyguard.models.stored import load_model

@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
 STAGES = 1000
 """Stages that one draw names; every release's record lists them."""
-DEVICE, PROCESSOR, LIBRARY, TOGETHER = "device", "processor", "torch", "together"
-"""Facts of a draw that are known by name: what it was computed on, by what, and with how many
-others. A draw of a network of ours has them all."""
 FACTS = 20
 """Facts that a draw says of how it was computed."""
 FACT = 200

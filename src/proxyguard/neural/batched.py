@@ -19,8 +19,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from proxyguard.adapters.networks import Device
-from proxyguard.draw.protocol import DEVICE, LIBRARY, PROCESSOR
+from proxyguard.adapters.networks import DEVICE, LIBRARY, PROCESSOR, Device
 from proxyguard.errors import DrawError
 from proxyguard.neural.noise import Purpose, Streams
 
