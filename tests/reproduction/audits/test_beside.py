@@ -99,15 +99,19 @@ def test_direct_only_decisions_are_named_and_other_differences_shown(
         return {name: bounds(decision=one) for name, one in decided[choices["mode"]].items()}
 
     monkeypatch.setattr(beside, "analyse", analysed)
-    run: Run = SimpleNamespace(paper=None, ours=None)  # type: ignore[assignment]  # not looked at
-    words = beside.direct_only({"text-unigram": run})
+    run: Any = SimpleNamespace(paper="an audit", ours="an audit")  # not looked at
+
+    def shown() -> str:
+        return beside.direct_only(beside.both_modes("text-unigram", run))
+
+    words = shown()
     assert "6 times" in words
     assert "text-unigram, moderate, paper's settings; text-unigram, moderate, our" in words
     assert words.count("| validated |") == 2
     decided[DIRECT] = decided[NAMED]
-    assert "Direct-only: none. Both modes decide alike every time." in beside.direct_only(
-        {"text-unigram": run}
-    )
+    assert "Direct-only: none. Both modes decide alike every time." in shown()
+    run.ours = None  # its draws are not made
+    assert "3 times" in shown()
     assert set(published.rows) == set(decided[NAMED])
 
 
@@ -221,9 +225,8 @@ def test_ranking_times_and_the_smooth_certificate_come_from_the_audit(
     (source,) = (diagnostics.source_auc or {}).values()
     assert f"| source | 0.9 | {source:.1f} |" in beside.ranking(run, PRINTED)
     assert "| mean of 20 releases | 0.8 |" in beside.ranking(run, PRINTED)
-    assert re.search(
-        r"\| tiny \| 14 \| \d+ \| 6\.3 \| \d+ \|", beside.published_times({"tiny": run})
-    )
+    ((name, draws, _, target, _),) = beside.published_times("tiny", run)
+    assert (name, draws, target) == ("tiny", "14", "6.3")
     smooth = beside.smooth(run, PRINTED)
     assert "Published: vacuous." in smooth
     assert re.search(r"\| bootstrap \| [01]\.\d{4} \| \S+ \| \d\.\d{3} \| [01]\.\d{4} \|", smooth)
@@ -239,10 +242,10 @@ def test_status_and_subject_of_a_claim_are_the_certificates_words(
         audits=("tiny", "another"),
     )  # fmt: skip
     monkeypatch.setattr(beside, "read_experiments", lambda: (row,))
-    shown = beside.claim_status({"tiny": run})
+    shown = beside.claim_status({"tiny": beside.shortened(predicate.claim_status)})
     assert "| Tiny | published | e | l | r | g |" in shown
     assert f"|  | `tiny` | {predicate.claim_status.evidence} |" in shown
-    assert "|  | `another` | not in this run |" in shown
-    subject = beside.about({"tiny": run})
-    assert "; ".join(predicate.redraws["bootstrap"]) in subject
-    assert "; ".join(predicate.conditional_on["bootstrap"]) in subject
+    assert "|  | `another` | not run here |" in shown
+    ((_, _, redrawn, fixed, _),) = beside.about("tiny", run)
+    assert redrawn == "; ".join(predicate.redraws["bootstrap"])
+    assert fixed == "; ".join(predicate.conditional_on["bootstrap"])

@@ -27,6 +27,16 @@ def comparison(**changes: Any) -> Comparison:
                          "published": (31, 250), "here": (42, 250), **changes})  # fmt: skip
 
 
+def part(name: str, **changes: Any) -> document.Part:
+    """Return what an audit would say that has one count and nothing else."""
+    empty: dict[str, Any] = {
+        "made": "", "folders": (name,), "comparisons": (comparison(audit=name),), "verdicts": (),
+        "above": "", "below": "", "modes": (), "about": (), "status": ("", "", "", ""),
+        "times": (name, "1", "2", "", "", ""), "published_times": (),
+    }  # fmt: skip
+    return document.Part(**{**empty, **changes})
+
+
 def test_a_count_that_was_not_printed_is_marked() -> None:
     printed, inferred = comparison(), comparison(inferred=True)
     lines = document._counts([printed, inferred], {printed: 1.0, inferred: 1.0}).splitlines()
@@ -120,13 +130,15 @@ def test_writing_the_document_writes_what_it_shows_besides_audits(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("sys.argv", ["reproduce.py", "--write", "--work", str(tmp_path),
-                                     "--out", str(tmp_path / "audits.md")])  # fmt: skip
+                                     "--out", str(tmp_path / "audits.md"),
+                                     "--parts", str(tmp_path / "parts")])  # fmt: skip
     written: list[str] = []
     monkeypatch.setattr(reproduce, "write_experiments", lambda name, work: written.append(name))
-    monkeypatch.setattr(reproduce, "document", lambda runs, draws: "")
     monkeypatch.setattr(reproduce, "finished", lambda work, draws: {"cdc-neural": None})
+    monkeypatch.setattr(reproduce, "part_of", lambda name, run: part("cdc-neural"))
     reproduce.main()
     assert written == ["cdc-neural"]
+    assert "## CDC diabetes" in (tmp_path / "audits.md").read_text("utf-8")
 
 
 def test_another_choice_of_pilots_names_what_the_rule_compares_and_a_cause() -> None:
@@ -176,14 +188,70 @@ def test_a_run_prints_the_papers_table_beside_ours(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr("sys.argv", ["reproduce.py", "magic-bootstrap", "--work", str(tmp_path),
-                                     "--out", str(tmp_path / "audits.md")])  # fmt: skip
-    monkeypatch.setattr(reproduce, "run_all", lambda name, work, draws: f"run of {name}")
-    monkeypatch.setattr(reproduce, "section", lambda name, run: f"## table of the {run}")
-    monkeypatch.setattr(reproduce, "document", lambda runs, draws: "")
-    monkeypatch.setattr(reproduce, "finished", lambda work, draws: {})
+                                     "--out", str(tmp_path / "audits.md"),
+                                     "--parts", str(tmp_path / "parts")])  # fmt: skip
+    monkeypatch.setattr(reproduce, "run_all", lambda name, work, draws: None)
+    monkeypatch.setattr(reproduce, "part_of", lambda name, run: part(name))
     reproduce.main()
     shown = capsys.readouterr().out
-    assert shown.startswith("== magic-bootstrap\n## table of the run of magic-bootstrap\n")
+    assert shown.startswith("== magic-bootstrap\n## MAGIC, row bootstrap\n")
+    assert "| m | favorable | 31 of 250 | 42 of 250 |" in shown
+
+
+def test_what_is_not_run_keeps_the_part_that_an_earlier_run_gave_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # As `make audits` does without torch: Rice is left out, and its section used to be lost.
+    parts = tmp_path / "parts"
+    first = part("rice-tvae", made="torch 2.13.0; draws computed on a GPU")
+    document.write_part(parts, "rice-tvae", first)
+    assert document.kept_parts(parts) == {"rice-tvae": first}  # as it was written
+    monkeypatch.setattr("sys.argv", ["reproduce.py", "--work", str(tmp_path),
+                                     "--out", str(tmp_path / "audits.md"),
+                                     "--parts", str(parts)])  # fmt: skip
+    names = ("magic-bootstrap", "rice-tvae", "aim-taiwan", "tabddpm")
+    monkeypatch.setattr(reproduce, "names", lambda: names)
+    monkeypatch.setattr(reproduce, "find_spec", lambda name: None)  # neither torch nor mbi
+    monkeypatch.setattr(reproduce, "run_all", lambda name, work, draws: None)
+    monkeypatch.setattr(reproduce, "part_of", lambda name, run: part(name))
+    reproduce.main()
+    page = (tmp_path / "audits.md").read_text("utf-8")
+    titles = re.findall("^## (.*)$", page, flags=re.MULTILINE)
+    assert titles[:2] == ["MAGIC, row bootstrap", "Rice, TVAE"]
+    assert page.count("| m | favorable | 31 of 250 | 42 of 250 |") == 2
+    assert page.startswith("# The paper's real-data audits")
+    assert "2 counts compared" in page
+    assert "Made with torch 2.13.0; draws computed on a GPU." in page
+    # What has never been run is named, with what it needs.
+    assert "aim-taiwan (0 of its 15 draws are made)" in page
+    assert "tabddpm (needs torch)" in page
+
+
+def test_a_shortened_run_leaves_the_parts_of_whole_ones_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(reproduce, "PARTS", tmp_path / "parts")
+    monkeypatch.setattr("sys.argv", ["reproduce.py", "magic-bootstrap", "--draws", "3",
+                                     "--work", str(tmp_path / "work")])  # fmt: skip
+    monkeypatch.setattr(reproduce, "run_all", lambda name, work, draws: None)
+    monkeypatch.setattr(reproduce, "part_of", lambda name, run: part(name))
+    reproduce.main()
+    assert not (tmp_path / "parts").exists()
+    page = (tmp_path / "work" / "shortened-3" / "audits.md").read_text("utf-8")
+    assert "shortened to at most 3 draws a mechanism" in page
+
+
+def test_the_page_is_made_of_the_parts_that_are_kept() -> None:
+    page = (ROOT / "docs" / "audits.md").read_text("utf-8")
+    assert page == document.document(document.kept_parts(document.PARTS), None)
+
+
+def test_single_releases_need_nothing_of_the_stand_ins(tmp_path: Path) -> None:
+    run: Any = SimpleNamespace(
+        paper=SimpleNamespace(folder=SimpleNamespace(path=tmp_path / "tabddpm"))
+    )
+    assert experiments.repeats(run, AUDITS["tabddpm"]) == ""
+    assert experiments.otherwise(run, AUDITS["tabddpm"]) == ""
 
 
 def test_without_data_the_checks_end_before_they_begin(tmp_path: Path) -> None:
@@ -200,7 +268,7 @@ def test_without_data_the_checks_end_before_they_begin(tmp_path: Path) -> None:
         assert "== make" not in found.stdout
 
 
-UNSEEN = {"shortened", "not_run", "unexplained", "within_chance", "correction"}
+UNSEEN = {"shortened", "not_run", "unexplained", "within_chance", "correction", "ours_not_drawn"}
 """Paragraphs that a whole run whose counts agree does not have, and one of the next run."""
 
 

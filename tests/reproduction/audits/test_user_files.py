@@ -90,6 +90,5 @@ def test_without_the_files_a_run_of_all_leaves_the_screen_out_and_says_what_it_n
     monkeypatch.setattr(reproduce, "names", lambda: (WHOLE,))
     monkeypatch.setattr(reproduce, "run_all", lambda *given: pytest.fail("it was run"))
     monkeypatch.setattr("sys.argv", ["reproduce", "--out", str(tmp_path / "audits.md")])
-    monkeypatch.setattr(reproduce, "document", lambda runs, draws: "")
     reproduce.main()
     assert f"== {WHOLE} is left out: it needs compas/compas-scores" in capsys.readouterr().out

@@ -39,7 +39,7 @@ class Run:
     """The audits of one name."""
 
     paper: pg.Audit
-    ours: pg.Audit
+    ours: pg.Audit | None  # none where its draws are not all made, and nothing here makes them
     original: pg.Audit | None = None  # of an analysis that was withdrawn
     sealed_only: tuple[pg.Audit, ...] = ()
     variants: tuple[pg.Audit, ...] = ()  # one of its models each, or another mechanism
@@ -47,8 +47,8 @@ class Run:
     @property
     def certified(self) -> tuple[pg.Audit, ...]:
         """Those that go all the way."""
-        original = [] if self.original is None else [self.original]
-        return (self.paper, self.ours, *original, *self.variants)
+        found = (self.paper, self.ours, self.original, *self.variants)
+        return tuple(audit for audit in found if audit is not None)
 
     @property
     def finished(self) -> bool:

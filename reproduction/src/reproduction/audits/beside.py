@@ -7,7 +7,7 @@ are about, and what status the paper and our certificates give each experiment.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from importlib.resources import files
@@ -22,7 +22,7 @@ from proxyguard.documents.certificate import ClaimStatusRecord
 from proxyguard.documents.ledger import Amended, Certified, Frozen, Registered
 from reproduction.audits.analyse import NOT_REGISTERED, Bounds, Run, analyse, with_widest_ramp
 from reproduction.audits.published import AUDITS, DIRECT, NAMED, Published
-from reproduction.audits.tables import ORDER, say, table
+from reproduction.audits.tables import ORDER, Row, Rows, say, table
 from reproduction.studies.catalog import STUDIES
 
 VALIDATED, _, VIOLATION = ORDER
@@ -120,17 +120,13 @@ def smooth(run: Run, published: Published) -> str:
     return say("smooth", mark=NOT_REGISTERED, published=published.smooth) + table(columns, rows)
 
 
-def published_times(runs: Mapping[str, Run]) -> str:
+def published_times(name: str, run: Run) -> Rows:
     """Return the seconds that the paper prints, beside those of our drawing and opening."""
-    rows = [
-        (name, theirs.draws, str(_drawing(run.paper)), theirs.target, str(_opening(run.paper)))
-        for name, run in runs.items()
-        if (theirs := AUDITS[name].times) is not None
-    ]
-    if not rows:
-        return ""
-    columns = ("audit", "published draws", "draws here", "published target", "target here")
-    return say("published_times") + table(columns, rows)
+    theirs = AUDITS[name].times
+    if theirs is None:
+        return ()
+    here = (str(_drawing(run.paper)), str(_opening(run.paper)))
+    return ((name, theirs.draws, here[0], theirs.target, here[1]),)
 
 
 def _drawing(audit: pg.Audit) -> int:
@@ -156,15 +152,20 @@ def _seconds(begin: str, end: str) -> int:
     return round(between.total_seconds())
 
 
-def direct_only(runs: Mapping[str, Run]) -> str:
-    """Return which mechanisms direct mode validates and named mode does not.
+def both_modes(name: str, run: Run) -> tuple[BothModes, ...]:
+    """Return what both modes decide about each mechanism of an audit.
 
     With the paper's settings where it has both modes, and with our defaults for all mechanisms.
     """
-    pairs = [
-        *_both_modes(runs, "paper's settings", lambda run, p: (run.paper, p.claims)),
-        *_both_modes(runs, "our defaults", lambda run, p: (run.ours, DEFAULTS)),
-    ]
+    published = AUDITS[name]
+    return (
+        *_both_modes(name, "paper's settings", run.paper, published.claims),
+        *_both_modes(name, "our defaults", run.ours, DEFAULTS),
+    )
+
+
+def direct_only(pairs: Sequence[BothModes]) -> str:
+    """Return which mechanisms direct mode validates and named mode does not."""
     alone = [pair for pair in pairs if pair.direct == VALIDATED != pair.named]
     shown = [pair for pair in pairs if pair.direct != pair.named]
     words = say(
@@ -195,35 +196,33 @@ class BothModes:
     direct: str
 
 
-def _both_modes(runs: Mapping[str, Run], settings: str, choose: Any) -> Iterator[BothModes]:
-    for name, run in runs.items():
-        audit, claims = choose(run, AUDITS[name])
-        if not {NAMED, DIRECT} <= set(claims) or not AUDITS[name].rows:
-            continue
-        named, direct = (analyse(audit, claims[mode]) for mode in (NAMED, DIRECT))
-        for mechanism, bounds in named.items():
-            yield BothModes(
-                audit=name, mechanism=mechanism, settings=settings, named=bounds.decision,
-                direct=direct[mechanism].decision,
-            )  # fmt: skip
+def _both_modes(
+    name: str, settings: str, audit: pg.Audit | None, claims: Mapping[str, Mapping[str, Any]]
+) -> Iterator[BothModes]:
+    if audit is None or not {NAMED, DIRECT} <= set(claims) or not AUDITS[name].rows:
+        return
+    named, direct = (analyse(audit, claims[mode]) for mode in (NAMED, DIRECT))
+    for mechanism, bounds in named.items():
+        yield BothModes(
+            audit=name, mechanism=mechanism, settings=settings, named=bounds.decision,
+            direct=direct[mechanism].decision,
+        )  # fmt: skip
 
 
-def about(runs: Mapping[str, Run]) -> str:
-    """Return what every certificate says its claim is about: what is redrawn, and what is not."""
-    rows = []
-    for name, run in runs.items():
-        if AUDITS[name].verdicts or AUDITS[name].tallies:
-            continue  # named releases: nothing is averaged over
-        predicate = run.paper.certificate().predicate
-        alike: dict[tuple[str, str], list[str]] = {}
-        for mechanism, redrawn in predicate.redraws.items():
-            key = ("; ".join(redrawn), "; ".join(predicate.conditional_on[mechanism]))
-            alike.setdefault(key, []).append(mechanism)
-        means = "; ".join(dict.fromkeys(predicate.estimand.values()))
-        for (redrawn_words, fixed), mechanisms in alike.items():
-            rows.append((name, ", ".join(mechanisms), redrawn_words, fixed, means))
-    columns = ("audit", "mechanisms", "every draw redraws", "conditional on", "means are over")
-    return say("about") + table(columns, rows)
+def about(name: str, run: Run) -> Rows:
+    """Return what a certificate says its claim is about: what is redrawn, and what is not."""
+    if AUDITS[name].verdicts or AUDITS[name].tallies:
+        return ()  # named releases: nothing is averaged over
+    predicate = run.paper.certificate().predicate
+    alike: dict[tuple[str, str], list[str]] = {}
+    for mechanism, redrawn in predicate.redraws.items():
+        key = ("; ".join(redrawn), "; ".join(predicate.conditional_on[mechanism]))
+        alike.setdefault(key, []).append(mechanism)
+    means = "; ".join(dict.fromkeys(predicate.estimand.values()))
+    return tuple(
+        (name, ", ".join(mechanisms), redrawn, fixed, means)
+        for (redrawn, fixed), mechanisms in alike.items()
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
@@ -247,18 +246,18 @@ def read_experiments() -> tuple[Experiment, ...]:
     return TypeAdapter(tuple[Experiment, ...]).validate_python(rows)
 
 
-def claim_status(runs: Mapping[str, Run]) -> str:
+def claim_status(statuses: Mapping[str, Row]) -> str:
     """Return the paper's table of claims, each row beside what our certificates say."""
     rows: list[tuple[str, ...]] = []
     for one in read_experiments():
         printed = (one.evidence, one.lineage, one.registered, one.guarantee)
         rows.append((one.name, "published", *printed))
-        rows += [("", here, *cells) for here, cells in _here(one, runs)]
+        rows += [("", here, *cells) for here, cells in _here(one, statuses)]
     columns = ("experiment", "", "evidence", "target lineage", "registered", "guarantee")
     return say("claim_status") + table(columns, rows)
 
 
-def _here(one: Experiment, runs: Mapping[str, Run]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _here(one: Experiment, statuses: Mapping[str, Row]) -> Iterator[tuple[str, Row]]:
     if one.studies:
         own = [STUDIES[name] for name in one.studies]
         seeds = ", ".join(str(study.seed) for study in own)
@@ -267,11 +266,7 @@ def _here(one: Experiment, runs: Mapping[str, Run]) -> Iterator[tuple[str, tuple
                       "the paper's settings; methods of ours are marked",
                       "yes: the law is known, and every error is held to its budget")  # fmt: skip
     for name in one.audits:
-        if name in runs:
-            status = runs[name].paper.certificate().predicate.claim_status
-            yield f"`{name}`", shortened(status)
-        else:
-            yield f"`{name}`", ("not in this run", "", "", "")
+        yield f"`{name}`", statuses.get(name, ("not run here", "", "", ""))
     if one.elsewhere:
         yield one.elsewhere, ("described, nothing is certified", "", "", "no")
 

@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import proxyguard as pg
+from proxyguard.adapters.networks import DEVICE, PROCESSOR
+from proxyguard.audit.folder import RELEASES
 from proxyguard.documents.ledger import Amended, Certified, Corrected, Deviated, Opened, Overlap
 from proxyguard.documents.registry import Facts, ResolvedRequirement
+from proxyguard.documents.releases import ReleaseManifest
 from reproduction.audits.analyse import (
     Bounds,
     Run,
@@ -17,11 +20,14 @@ from reproduction.audits.analyse import (
     other_configurations,
 )
 from reproduction.audits.experiments import TAIWAN_POLICIES, read
+from reproduction.audits.kept import KEPT, manifest_of, recipes_of
 from reproduction.audits.published import Published
-from reproduction.audits.tables import marked, say, share, table
+from reproduction.audits.tables import Row, marked, say, share, table
 
 FIRST = "taiwan-pilot"  # the audit whose parts the published lineage is about
 ROLES = ("training", "validation", "target")
+SHOWN = ("proxyguard", "python", "numpy", "scipy", "scikit-learn", "torch")
+"""What a part of the document says that it was made with, where its certificate knows it."""
 
 
 def means(audit: pg.Audit, published: Published) -> str:
@@ -216,18 +222,46 @@ def _met(audit: pg.Audit) -> list[tuple[str, str, str, int, int, str]]:
     return rows
 
 
-def times(runs: Mapping[str, Run]) -> str:
-    """Return how long each audit took from its seal to its certificate."""
-    rows = [
-        (name, _seconds(run.paper), _seconds(run.ours),
-         "" if run.original is None else _seconds(run.original))
-        for name, run in runs.items()
-    ]  # fmt: skip
-    columns = ("audit", "paper's settings", "our defaults", "original analysis")
-    return say("times") + table(columns, rows)
+def times(name: str, run: Run) -> Row:
+    """Return how long an audit took from its seal to its certificate, and where draws were made."""
+    clock = (_seconds(audit) for audit in (run.paper, run.ours, run.original))
+    kept = (draw_seconds(audit.certificate().name) for audit in run.certified)
+    words = ", ".join(f"{one:.0f}" for one in kept if one is not None)
+    return name, *clock, computed_on(run), words
 
 
-def _seconds(audit: pg.Audit) -> str:
+def draw_seconds(name: str) -> float | None:
+    """Return the seconds of processor time that the kept draws of an audit took, if it has any."""
+    found = [manifest_of(KEPT / recipe.folder) for recipe in recipes_of(name)]
+    made = [draw.seconds for manifest in found if manifest is not None for draw in manifest.draws]
+    return sum(made) if made else None
+
+
+def computed_on(run: Run) -> str:
+    """Return the processors that draws say they were computed on, where they say one."""
+    told: dict[str, None] = {}
+    for audit in run.certified:
+        manifest = audit.folder.document(ReleaseManifest, RELEASES)
+        for groups in manifest.members.values():
+            for group in groups.values():
+                for draw in group.draws:
+                    facts = getattr(draw, "computed", None) or {}
+                    if DEVICE in facts:
+                        told[f"{facts.get(PROCESSOR, '')} ({facts[DEVICE]})".strip()] = None
+    return ", ".join(told)
+
+
+def made_with(run: Run) -> str:
+    """Return the versions that made an audit, as its certificate says them, and its processor."""
+    software = run.paper.certificate().predicate.software
+    versions = ", ".join(f"{name} {software[name]}" for name in SHOWN if name in software)
+    on = computed_on(run)
+    return versions + (f"; draws computed on {on}" if on else "")
+
+
+def _seconds(audit: pg.Audit | None) -> str:
+    if audit is None:
+        return ""
     ledger = audit.journal().ledger
     begin, end = (
         datetime.fromisoformat(body.time)

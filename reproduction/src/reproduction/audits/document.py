@@ -1,11 +1,19 @@
-"""docs/audits.md: the paper's tables, its settings here, and our defaults, side by side."""
+"""docs/audits.md: the paper's tables, its settings here, and our defaults, side by side.
+
+Every audit has a part of it, which is kept beside the declarations when the audit was run, with
+what it was run by: the document is made of all parts, so that whoever runs one audit, or lacks what
+another needs, loses nothing of the others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 from scipy.stats import mannwhitneyu
 
 import proxyguard as pg
@@ -27,16 +35,28 @@ from reproduction.audits.analyse import (
     verdicts_of,
 )
 from reproduction.audits.beside import (
+    BothModes,
     about,
+    both_modes,
     claim_status,
     direct_only,
     outer,
     published_times,
     ranking,
+    shortened,
     smooth,
     steps,
 )
-from reproduction.audits.details import bound, history, means, privacy, references, times, withdrawn
+from reproduction.audits.details import (
+    bound,
+    history,
+    made_with,
+    means,
+    privacy,
+    references,
+    times,
+    withdrawn,
+)
 from reproduction.audits.experiments import (
     degraded_by_order,
     figures,
@@ -47,45 +67,127 @@ from reproduction.audits.experiments import (
 from reproduction.audits.generators import (
     component_violations,
     kept_draws,
+    not_drawn,
     other_workload,
     single_class,
 )
+from reproduction.audits.kept import recipes_of
 from reproduction.audits.published import AUDITS, DIRECT, NAMED, Published
-from reproduction.audits.tables import marked, say, share, table, tally
+from reproduction.audits.tables import Row, Rows, marked, say, share, table, tally
 from reproduction.audits.workload import workload
+from reproduction.files import write_atomic
 
-__all__ = ["Run", "document", "section"]
+__all__ = ["PARTS", "Part", "Run", "document", "kept_parts", "part_of", "section", "write_part"]
 
 LEVEL = 0.05
+PARTS = Path(__file__).parent / "parts"
+"""Where the parts of whole runs are kept."""
 
 
-def document(runs: Mapping[str, Run], draws: int | None) -> str:
-    """Return the whole document for the audits that are finished."""
-    found = {name: _compared(name, run) for name, run in runs.items()}
-    adjusted = _adjusted([one for several in found.values() for one in several])
-    parts = [say("introduction", mark=NOT_REGISTERED), _summary(adjusted), _overview(runs)]
-    if draws is not None:
-        parts.append(say("shortened", draws=draws))
-    left = [name for name in AUDITS if name not in runs]
-    if left:
-        words = {name: "needs files of the user's own" for name in left if AUDITS[name].joins}
-        parts.append(say("not_run", names=", ".join(marked(name, words) for name in left)))
-    for name, run in runs.items():
-        parts.append(_section(name, run, AUDITS[name], adjusted))
-    parts += [
-        direct_only(runs),
-        about(runs),
-        claim_status(runs),
-        times(runs),
-        published_times(runs),
-    ]
-    return "\n".join(parts)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What the document says of one audit, but for words that no run changes."""
+
+    made: str
+    """Versions and processor, as the certificate says them; empty where a run did not keep them."""
+    folders: tuple[str, ...]
+    """The audits that were run."""
+    comparisons: tuple[Comparison, ...]
+    """The counts that are compared; p-values are adjusted over the whole document."""
+    verdicts: Rows
+    above: str
+    """What its section has above the table of counts."""
+    below: str
+    """What it has below."""
+    modes: tuple[BothModes, ...]
+    about: Rows
+    status: Row
+    times: Row
+    published_times: Rows
 
 
-def section(name: str, run: Run) -> str:
-    """Return one audit's part of the document; its counts are a family of their own here."""
+_PART = TypeAdapter(Part)
+
+
+def part_of(name: str, run: Run) -> Part:
+    """Return the part of an audit that is finished."""
     published = AUDITS[name]
-    return _section(name, run, published, _adjusted(_compared(name, run)))
+    return Part(
+        made=made_with(run),
+        folders=tuple(audit.folder.path.name for audit in (*run.sealed_only, *run.certified)),
+        comparisons=tuple(_compared(name, run)),
+        verdicts=_verdicts(name, run),
+        above=_above(name, run, published),
+        below=_below(run, published),
+        modes=both_modes(name, run),
+        about=about(name, run),
+        status=shortened(run.paper.certificate().predicate.claim_status),
+        times=times(name, run),
+        published_times=published_times(name, run),
+    )
+
+
+def write_part(folder: Path, name: str, part: Part) -> None:
+    """Keep the part of an audit."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(folder / f"{name}.json", _PART.dump_json(part, indent=1) + b"\n")
+
+
+def kept_parts(folder: Path) -> dict[str, Part]:
+    """Return the parts that are kept, in the order of the audits."""
+    paths = {name: folder / f"{name}.json" for name in AUDITS}
+    return {
+        name: _PART.validate_json(path.read_bytes())
+        for name, path in paths.items()
+        if path.exists()
+    }
+
+
+def document(parts: Mapping[str, Part], draws: int | None) -> str:
+    """Return the whole document of these parts."""
+    adjusted = _adjusted([one for part in parts.values() for one in part.comparisons])
+    blocks = [say("introduction", mark=NOT_REGISTERED), _summary(adjusted), _overview(parts)]
+    if draws is not None:
+        blocks.append(say("shortened", draws=draws))
+    left = [name for name in AUDITS if name not in parts]
+    if left:
+        words = {name: _why_left(name) for name in left}
+        blocks.append(say("not_run", names=", ".join(marked(name, words) for name in left)))
+    blocks += [_section(name, part, adjusted) for name, part in parts.items()]
+    return "\n".join([*blocks, *_over_all(parts)])
+
+
+def _why_left(name: str) -> str:
+    """Return why an audit may not have been run: files, draws or a package that it needs."""
+    published = AUDITS[name]
+    if published.joins:
+        return "needs files of the user's own"
+    lacking = not_drawn(name)
+    if lacking:
+        return lacking
+    return f"needs {published.needs}" if published.needs else ""
+
+
+def _over_all(parts: Mapping[str, Part]) -> list[str]:
+    """Return the sections that are about all audits together."""
+    own = parts.values()
+    subjects = ("audit", "mechanisms", "every draw redraws", "conditional on", "means are over")
+    clock = ("audit", "paper's settings", "our defaults", "original analysis",
+             "draws computed on", "CPU seconds of kept draws")  # fmt: skip
+    theirs = ("audit", "published draws", "draws here", "published target", "target here")
+    printed = [row for part in own for row in part.published_times]
+    return [
+        direct_only([pair for part in own for pair in part.modes]),
+        say("about") + table(subjects, [row for part in own for row in part.about]),
+        claim_status({name: part.status for name, part in parts.items()}),
+        say("times") + table(clock, [part.times for part in own]),
+        *([say("published_times") + table(theirs, printed)] if printed else []),
+    ]
+
+
+def section(name: str, part: Part) -> str:
+    """Return one audit's section of the document; its counts are a family of their own here."""
+    return _section(name, part, _adjusted(part.comparisons))
 
 
 def _compared(name: str, run: Run) -> list[Comparison]:
@@ -117,19 +219,23 @@ def _summary(adjusted: Mapping[Comparison, float]) -> str:
     )
 
 
-def _overview(runs: Mapping[str, Run]) -> str:
+def _verdicts(name: str, run: Run) -> Rows:
+    """Return an audit's rows of the table of all verdicts; a screen has a table of its own."""
+    published = AUDITS[name]
+    if published.tallies:
+        return ()
+    theirs = {k: row.verdict for k, row in published.rows.items()} or published.verdicts
+    here, ours = verdicts_of(run.paper), {} if run.ours is None else verdicts_of(run.ours)
+    others = other_configurations(run.paper, published)
+    return tuple(
+        (name, marked(one, others), theirs.get(one, ""), here[one], ours.get(one, ""))
+        for one in here
+    )
+
+
+def _overview(parts: Mapping[str, Part]) -> str:
     """Return the verdicts of all audits in one table."""
-    rows = []
-    for name, run in runs.items():
-        published = AUDITS[name]
-        theirs = {k: row.verdict for k, row in published.rows.items()} or published.verdicts
-        if published.tallies:
-            continue
-        here, ours = verdicts_of(run.paper), verdicts_of(run.ours)
-        others = other_configurations(run.paper, published)
-        rows += [
-            (name, marked(one, others), theirs.get(one, ""), here[one], ours[one]) for one in here
-        ]
+    rows = [row for part in parts.values() for row in part.verdicts]
     columns = (
         "audit",
         "mechanism or release",
@@ -140,22 +246,34 @@ def _overview(runs: Mapping[str, Run]) -> str:
     return say("overview") + table(columns, rows)
 
 
-def _section(
-    name: str,
-    run: Run,
-    published: Published,
-    adjusted: Mapping[Comparison, float],
-) -> str:
-    paper, ours = run.paper, run.ours
-    folders = [f"`audits/{audit.folder.path.name}`" for audit in (*run.sealed_only, *run.certified)]
-    parts = [
-        say("section", title=published.title, name=name, folders=", ".join(folders)),
+def _section(name: str, part: Part, adjusted: Mapping[Comparison, float]) -> str:
+    published = AUDITS[name]
+    folders = ", ".join(f"`audits/{folder}`" for folder in part.folders)
+    blocks = [
+        say("section", title=published.title, name=name, folders=folders),
+        part.above,
+        _counts(part.comparisons, adjusted),
+        part.below,
+        *(f"{note}\n" for note in published.notes),
+        say("made", made=part.made) if part.made else "",
+    ]
+    return "\n".join(block for block in blocks if block)
+
+
+def _above(name: str, run: Run, published: Published) -> str:
+    paper = run.paper
+    blocks = [
         _limits(paper, published),
         _roles(paper, published),
         roles_by_rule(run, name, _among(paper)),
         degraded_by_order(run, name, _pilot_margins(paper)) if published.roles else "",
-        _counts([one for one in adjusted if one.audit == name], adjusted),
     ]
+    return "\n".join(block for block in blocks if block)
+
+
+def _below(run: Run, published: Published) -> str:
+    paper, ours = run.paper, run.ours
+    parts: list[str] = []
     if published.rows:
         parts.append(_bounds(paper, ours, published))
         parts += [outer(run, published), steps(run, published), smooth(run, published)]
@@ -171,7 +289,6 @@ def _section(
     parts += [means(paper, published), ranking(run, published), _secondary(paper)]
     parts.append(references(run, published))
     parts += [withdrawn(run, published), privacy(paper), history(run, published)]
-    parts += [f"{note}\n" for note in published.notes]
     return "\n".join(part for part in parts if part)
 
 
@@ -277,7 +394,7 @@ def _counts(own: Sequence[Comparison], adjusted: Mapping[Comparison, float]) -> 
     return words
 
 
-def _bounds(paper: pg.Audit, ours: pg.Audit, published: Published) -> str:
+def _bounds(paper: pg.Audit, ours: pg.Audit | None, published: Published) -> str:
     mode = registered_mode(paper)
     others = other_configurations(paper, published)
     blocks = []
@@ -296,13 +413,15 @@ def _bounds(paper: pg.Audit, ours: pg.Audit, published: Published) -> str:
     return "\n".join(blocks)
 
 
-def _defaults(audit: pg.Audit, published: Published) -> str:
-    """Return what our defaults say.
+def _defaults(audit: pg.Audit | None, published: Published) -> str:
+    """Return what our defaults say, if they were run.
 
     Several mechanisms are certified as decisions, by Holm's procedure. The bounds beside them
     are at each mechanism's share of the error, so they would hold together had they been
     registered so.
     """
+    if audit is None:
+        return ""
     rows = []
     theirs = {name: row.verdict for name, row in published.rows.items()}
     others = other_configurations(audit, published)
@@ -315,7 +434,14 @@ def _defaults(audit: pg.Audit, published: Published) -> str:
         )  # fmt: skip
     label = "bounds" if len(rows) == 1 else f"bounds ({NOT_REGISTERED})"
     columns = ("mechanism", "published verdict", "favorable", label, "verdict")
-    return say("defaults") + table(columns, rows)
+    return say(_how_drawn(audit)) + table(columns, rows)
+
+
+def _how_drawn(audit: pg.Audit) -> str:
+    """Return which paragraph says what our defaults share with the paper's settings."""
+    if recipes_of(audit.certificate().name):
+        return "defaults_redrawn"
+    return "defaults_more" if audit.certificate().name == "rice-tvae-ours" else "defaults"
 
 
 def _published_bounds(row: Any, analysis: str) -> tuple[str, str]:
@@ -324,7 +450,7 @@ def _published_bounds(row: Any, analysis: str) -> tuple[str, str]:
     return ("" if lower is None else f"{lower:g}", "" if upper is None else f"{upper:g}")
 
 
-def _mechanisms(paper: pg.Audit, ours: pg.Audit, published: Published) -> str:
+def _mechanisms(paper: pg.Audit, ours: pg.Audit | None, published: Published) -> str:
     rows = []
     for verdict in paper.certificate().verdicts:
         one = bounds_of(verdict.to_dict())
@@ -337,17 +463,20 @@ def _mechanisms(paper: pg.Audit, ours: pg.Audit, published: Published) -> str:
 
 def _releases(run: Run, published: Published) -> str:
     """Return the verdicts of named releases."""
-    here, ours = verdicts_of(run.paper), verdicts_of(run.ours)
-    rows = [(name, theirs, here[name], ours[name]) for name, theirs in published.verdicts.items()]
+    here, ours = verdicts_of(run.paper), {} if run.ours is None else verdicts_of(run.ours)
+    rows = [
+        (name, theirs, here[name], ours.get(name, ""))
+        for name, theirs in published.verdicts.items()
+    ]
     return table(("release", "published", "paper's settings here", "our defaults"), rows)
 
 
 def _tallies(run: Run, published: Published) -> str:
     """Return how many releases of each table have which verdict."""
-    here, ours = tallies_of(run.paper), tallies_of(run.ours)
+    here, ours = tallies_of(run.paper), {} if run.ours is None else tallies_of(run.ours)
     rows = [
         (name, tally(theirs), tally(here[name]),
-         f"{tally_pvalue([(tallied(theirs), tallied(here[name]))]):.3g}", tally(ours[name]))
+         f"{tally_pvalue([(tallied(theirs), tallied(here[name]))]):.3g}", tally(ours.get(name, {})))
         for name, theirs in published.tallies.items()
     ]  # fmt: skip
     return table(("table", "published", "paper's settings here", "p", "our defaults"), rows)

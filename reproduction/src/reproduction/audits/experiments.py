@@ -74,9 +74,14 @@ def _known(auc: float | None) -> float:
     return auc
 
 
+def _repeated(published: Published) -> bool:
+    """Return whether the releases with published figures are those that are divided anew."""
+    return any(release.split("/")[0] in REPEATS for release in published.figures)
+
+
 def repeats(run: Run, published: Published) -> str:
     """Return where the published figures lie among those of other divisions and seeds."""
-    if not published.figures:
+    if not _repeated(published):
         return ""
     found = read(run, SPREAD)
     rows = [
@@ -91,7 +96,7 @@ def repeats(run: Run, published: Published) -> str:
 
 def otherwise(run: Run, published: Published) -> str:
     """Return the same figures under choices that the declarations do not make."""
-    if not published.figures:
+    if not _repeated(published):
         return ""
     found = read(run, SPREAD_OTHERWISE)
     rows = []

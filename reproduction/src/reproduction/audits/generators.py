@@ -26,7 +26,7 @@ from proxyguard.registry.declaration import read_declaration
 from reproduction.audits.analyse import NOT_REGISTERED, Comparison, Run, analyse, measured
 from reproduction.audits.benchmarks import rice_parts
 from reproduction.audits.details import bound
-from reproduction.audits.kept import KEPT, Manifest, manifest_of, recipes_of
+from reproduction.audits.kept import KEPT, Manifest, manifest_of, missing, recipes_of
 from reproduction.audits.published import NAMED, Published
 from reproduction.audits.tables import say, table
 from reproduction.datasets import load
@@ -108,7 +108,7 @@ def component_violations(name: str, run: Run, published: Published) -> list[Comp
 
 def kept_draws(run: Run) -> str:
     """Return how the draws that are kept were made, and what they cost."""
-    names = [audit.certificate().name for audit in (run.paper, run.ours, *run.variants)]
+    names = [audit.certificate().name for audit in (run.paper, run.ours, *run.variants) if audit]
     rows = [
         (f"`{recipe.folder}`", *_cells(manifest))
         for name in names
@@ -119,6 +119,14 @@ def kept_draws(run: Run) -> str:
         return ""
     columns = ("draws", "settings", "made", "failed", "CPU seconds a draw", "in all", "with")
     return say("kept") + table(columns, rows)
+
+
+def not_drawn(name: str, draws: int | None = None) -> str:
+    """Return in words how many of an audit's kept draws are there, if some are missing."""
+    recipes = recipes_of(name)
+    wanted = sum(len(recipe.seeds[:draws]) for recipe in recipes)
+    made = wanted - sum(len(missing(recipe, KEPT, draws)) for recipe in recipes)
+    return "" if made == wanted else f"{made} of its {wanted} draws are made"
 
 
 def _cells(manifest: Manifest) -> tuple[object, ...]:
@@ -136,6 +144,9 @@ def _cells(manifest: Manifest) -> tuple[object, ...]:
 
 def other_workload(run: Run, published: Published) -> str:
     """Return the paper's analysis of its draws, and of those with another workload or bins."""
+    if run.ours is None:
+        name = f"{run.paper.certificate().name}-ours"
+        return say("ours_not_drawn", name=name, lacking=not_drawn(name))
     if not recipes_of(run.ours.certificate().name) or NAMED not in published.claims:
         return ""
     audits = {

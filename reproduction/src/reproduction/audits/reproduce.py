@@ -1,7 +1,7 @@
 """Run the audits of this folder and write docs/audits.md, published figures beside ours.
 
     python -m reproduction.audits.reproduce [NAME ...] [--draws N] [--out docs/audits.md]
-        [--work DIR] [--write]
+        [--work DIR] [--parts DIR] [--write]
 
 Each audit runs twice from the same seeds: with the paper's settings, and with our defaults (NAME-
 ours). Where the paper has two models, two more audits have one of them each. Where it withdrew an
@@ -12,7 +12,9 @@ are made (see kept.py). The name `exposure` is no audit: it attacks releases as 
 writes membership-attacks.md beside the document. `screen-whole` needs two files of the user's own
 and is left out where they are not there. Data are read from PROXYGUARD_DATA, or from where
 `python -m reproduction data fetch` puts them. Each name is followed by its part of the document:
-the paper's table beside ours.
+the paper's table beside ours. Parts are kept in `parts/`, so that the document still has those of
+audits that are not run here: without torch, without files of the user's own, or because another was
+named. A shortened run (`--draws`) has parts and a document of its own, in the work folder.
 """
 
 from __future__ import annotations
@@ -40,7 +42,15 @@ from reproduction.audits.benchmarks import (
 )
 from reproduction.audits.blocks import write_blocks
 from reproduction.audits.cdc_roles import write_cdc_roles
-from reproduction.audits.document import Run, document, section
+from reproduction.audits.document import (
+    PARTS,
+    Run,
+    document,
+    kept_parts,
+    part_of,
+    section,
+    write_part,
+)
 from reproduction.audits.experiments import (
     CDC_ROLES,
     SPREAD,
@@ -49,7 +59,7 @@ from reproduction.audits.experiments import (
     TEXT_OWN_ROLES,
     TEXT_ROLES,
 )
-from reproduction.audits.generators import SINGLE_CLASS, write_single_class
+from reproduction.audits.generators import SINGLE_CLASS, not_drawn, write_single_class
 from reproduction.audits.kept import KEPT, complete_apart
 from reproduction.audits.newsgroups import write_newsgroups
 from reproduction.audits.published import AUDITS, Published
@@ -79,32 +89,45 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names()))
     parser.add_argument("--draws", type=int, help="at most so many draws a mechanism")
-    parser.add_argument("--out", type=Path, default=Path("docs/audits.md"))
+    parser.add_argument("--out", type=Path, help="docs/audits.md, or in DIR if shortened")
     parser.add_argument("--work", type=Path, default=Path("build/audits"))
+    parser.add_argument("--parts", type=Path, help="where parts of the document are kept")
     parser.add_argument("--write", action="store_true", help="run no audit, write the document")
     given = parser.parse_args()
     unknown = sorted(set(given.names) - set(names()))
     if unknown:
         parser.error(f"no audits {unknown}; there are {', '.join(names())}")
-    chosen = [] if given.write else given.names or possible()
+    # What a shortened run says is true of fewer draws: it does not replace what a whole one said.
+    short = None if given.draws is None else given.work / f"shortened-{given.draws}"
+    parts = given.parts or short or PARTS
+    out = given.out or (Path("docs") if short is None else short) / "audits.md"
+    chosen = [] if given.write else given.names or possible(given.draws)
     for name in chosen:
         print(f"== {name}", flush=True)
         if name == EXPOSURE:
             run_attacks(given.work / EXPOSURE)
         else:
-            print(section(name, run_all(name, given.work, given.draws)), flush=True)
+            part = part_of(name, run_all(name, given.work, given.draws))
+            write_part(parts, name, part)
+            print(section(name, part), flush=True)
     attacked = kept_results(given.work / EXPOSURE)
     if is_finished(attacked):
-        write_page(attacked, given.out.with_name(ATTACKS_PAGE))
-        print(f"wrote {given.out.with_name(ATTACKS_PAGE)}")
+        write_page(attacked, out.with_name(ATTACKS_PAGE))
+        print(f"wrote {out.with_name(ATTACKS_PAGE)}")
     if chosen == [EXPOSURE]:
-        return  # a work folder without the audits would empty the document
-    runs = finished(given.work, given.draws)
-    for name in runs:
-        write_experiments(name, given.work)
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    given.out.write_text(document(runs, given.draws), "utf-8")
-    print(f"wrote {given.out}")
+        return  # the document has nothing of it
+    if given.write:
+        for name, run in finished(given.work, given.draws).items():
+            write_experiments(name, given.work)
+            write_part(parts, name, part_of(name, run))
+    write_document(out, parts, given.draws)
+
+
+def write_document(out: Path, parts: Path, draws: int | None) -> None:
+    """Write the document of all parts that are kept, those of earlier runs too."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(document(kept_parts(parts), draws), "utf-8")
+    print(f"wrote {out}, of the parts in {parts}")
 
 
 def names() -> tuple[str, ...]:
@@ -112,7 +135,7 @@ def names() -> tuple[str, ...]:
     return (*AUDITS, EXPOSURE)
 
 
-def possible() -> list[str]:
+def possible(draws: int | None = None) -> list[str]:
     """Return what can be run with the packages and files that are here, and say what cannot."""
     chosen = []
     for name in names():
@@ -121,9 +144,17 @@ def possible() -> list[str]:
             print(f"== {name} is left out: {needs} is not installed", flush=True)
         elif lacking := missing_files(name):
             print(f"== {name} is left out: it needs {' and '.join(lacking)}", flush=True)
+        elif not drawable(name, draws):
+            words = f"{not_drawn(name, draws)}, and mbi, which makes them, is not installed"
+            print(f"== {name} is left out: {words}", flush=True)
         else:
             chosen.append(name)
     return chosen
+
+
+def drawable(name: str, draws: int | None = None) -> bool:
+    """Return whether the kept draws of an audit are there, or can be made."""
+    return not not_drawn(name, draws) or find_spec("mbi") is not None
 
 
 def missing_files(name: str) -> list[str]:
@@ -166,7 +197,11 @@ def run_all(name: str, work: Path, draws: int | None = None) -> Run:
     for other, audit in zip(published.sealed_only, sealed, strict=True):
         begin(audit, declaration(other))
     paper = run(name, published, work, draws)
-    ours = run(f"{name}-ours", published, work, draws, same_draws_as=paper)
+    ours = None
+    if drawable(f"{name}-ours", draws):
+        ours = run(f"{name}-ours", published, work, draws, same_draws_as=paper)
+    else:
+        print(f"{name}-ours is left out: {not_drawn(f'{name}-ours', draws)}", flush=True)
     variants = tuple(run(other, published, work, draws) for other in published.variants)
     write_experiments(name, work)
     if published.original is None:
@@ -338,7 +373,7 @@ def finished(work: Path, draws: int | None) -> dict[str, Run]:
     runs = {
         name: Run(
             paper=folder(name),
-            ours=folder(f"{name}-ours"),
+            ours=folder(f"{name}-ours") if drawable(f"{name}-ours", draws) else None,
             original=None if published.original is None else folder(f"{name}-original"),
             sealed_only=tuple(folder(other) for other in published.sealed_only),
             variants=tuple(folder(other) for other in published.variants),

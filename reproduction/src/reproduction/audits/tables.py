@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+Row = tuple[str, ...]
+Rows = tuple[Row, ...]
 ORDER = ("validated", "unresolved", "violation")
 WORDS: Mapping[str, str] = tomllib.loads(
     files("reproduction.audits").joinpath("words.toml").read_text(encoding="utf-8")
