@@ -249,3 +249,24 @@ def test_status_and_subject_of_a_claim_are_the_certificates_words(
     ((_, _, redrawn, fixed, _),) = beside.about("tiny", run)
     assert redrawn == "; ".join(predicate.redraws["bootstrap"])
     assert fixed == "; ".join(predicate.conditional_on["bootstrap"])
+
+
+def test_a_printed_difference_of_auc_and_the_source_s_threshold_stand_beside_ours(
+    run: Run,
+) -> None:
+    diagnostics = run.paper.certificate().predicate.diagnostics
+    assert diagnostics is not None
+    (source,) = (diagnostics.source_auc or {}).values()
+    (own,) = (diagnostics.auc or {}).values()
+    assert source is not None
+    mean = np.mean([area for area in own.values() if area is not None])
+    shown = beside.ranking(run, replace(PRINTED, auc=None, auc_change="-0.203"))
+    assert f"| source |  | {source:.3f} |" in shown
+    assert f"| mean of 20 releases, less the source's | -0.203 | {mean - source:.3f} |" in shown
+    printed = replace(PRINTED, source={"threshold": "0.33"})
+    registry = run.paper.folder.registry(run.paper.journal())
+    model = registry.members["target"].facts.source
+    assert model is not None
+    threshold = float(model.threshold or "nan")
+    assert f"| threshold | 0.33 | {threshold:.2f} |" in beside.source_model(run, printed)
+    assert beside.source_model(run, PRINTED) == ""

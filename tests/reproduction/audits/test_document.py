@@ -246,6 +246,29 @@ def test_the_page_is_made_of_the_parts_that_are_kept() -> None:
     assert page == document.document(document.kept_parts(document.PARTS), None)
 
 
+def test_times_name_the_processor_of_draws_and_the_seconds_of_kept_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on_gpu = {"device": "cuda", "processor": "NVIDIA H200", "torch": "2.13.0"}
+    draws = [SimpleNamespace(computed=on_gpu)] * 2 + [SimpleNamespace(computed=None)]
+    members = {"target": {"TVAE": SimpleNamespace(draws=draws)}}
+
+    def named(name: str) -> Any:
+        folder = SimpleNamespace(document=lambda kind, path: SimpleNamespace(members=members))
+        return SimpleNamespace(folder=folder, certificate=lambda: SimpleNamespace(name=name))
+
+    run: Any = SimpleNamespace(
+        paper=named("spambase-aim"), ours=None, original=None, certified=[named("spambase-aim")]
+    )
+    assert details.computed_on(run) == "NVIDIA H200 (cuda)"
+    monkeypatch.setattr(details, "_seconds", lambda audit: "" if audit is None else "7")
+    row = details.times("spambase-aim", run)
+    kept_seconds = details.draw_seconds("spambase-aim")
+    assert kept_seconds is not None
+    assert row == ("spambase-aim", "7", "", "", "NVIDIA H200 (cuda)", f"{kept_seconds:.0f}")
+    assert details.draw_seconds("magic-bootstrap") is None  # it draws for itself
+
+
 def test_single_releases_need_nothing_of_the_stand_ins(tmp_path: Path) -> None:
     run: Any = SimpleNamespace(
         paper=SimpleNamespace(folder=SimpleNamespace(path=tmp_path / "tabddpm"))

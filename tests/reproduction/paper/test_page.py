@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -118,6 +119,8 @@ def test_an_audit_that_the_page_of_audits_lacks_is_declared_and_not_reproduced()
         "reproduced", "[magic-bootstrap](audits.md#magic-row-bootstrap)",
     )  # fmt: skip
     assert state_of(one, "# Page\n") == ("declared", "`magic-bootstrap`")
+    two = replace(one, audits=("magic-bootstrap", "taiwan-pilot"))
+    assert state_of(two, "## MAGIC, row bootstrap\n")[0] == "reproduced in part"
     words = Place(paper="", what="", says="why", explained=True)
     assert state_of(words, "") == ("explained", "why")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from importlib.resources import files
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter
@@ -20,7 +20,14 @@ from pydantic.dataclasses import dataclass
 import proxyguard as pg
 from proxyguard.documents.certificate import ClaimStatusRecord
 from proxyguard.documents.ledger import Amended, Certified, Frozen, Registered
-from reproduction.audits.analyse import NOT_REGISTERED, Bounds, Run, analyse, with_widest_ramp
+from reproduction.audits.analyse import (
+    NOT_REGISTERED,
+    Bounds,
+    Run,
+    analyse,
+    measured,
+    with_widest_ramp,
+)
 from reproduction.audits.published import AUDITS, DIRECT, NAMED, Published
 from reproduction.audits.tables import ORDER, Row, Rows, say, table
 from reproduction.studies.catalog import STUDIES
@@ -87,21 +94,45 @@ def steps(run: Run, published: Published) -> str:
 
 
 def ranking(run: Run, published: Published) -> str:
-    """Return the AUC of source and releases that was printed, beside ours."""
-    if published.auc is None:
+    """Return the AUC of source and releases that was printed, beside ours, or their difference."""
+    if published.auc is None and not published.auc_change:
         return ""
     diagnostics = run.paper.certificate().predicate.diagnostics
     assert diagnostics is not None  # of a fixed audit
     (source,) = (diagnostics.source_auc or {}).values()
     releases = [x for own in (diagnostics.auc or {}).values() for x in own.values()]
-    here = (source, float(np.mean([x for x in releases if x is not None])))
+    mean = float(np.mean([x for x in releases if x is not None]))
+    assert source is not None  # both classes are among the target's records
+    of, whose = published.auc or ("", ""), f"mean of {len(releases)} releases"
+    figures = ("source", of[0], source), (whose, of[1], mean), (
+        f"{whose}, less the source's", published.auc_change, mean - source
+    )  # fmt: skip
     rows = [
-        (who, theirs, _same_digits(cast("float", own), theirs))
-        for who, theirs, own in zip(
-            ("source", f"mean of {len(releases)} releases"), published.auc, here, strict=True
-        )
-    ]
+        (who, theirs, _same_digits(own, theirs or "0.000")) for who, theirs, own in figures
+        if theirs or who == "source" or not published.auc
+    ]  # fmt: skip
     return say("ranking") + table(("AUC on the target", "published", "here"), rows)
+
+
+def source_model(run: Run, published: Published) -> str:
+    """Return what was printed of the source besides its AUC, beside ours."""
+    if not published.source:
+        return ""
+    audit = run.paper
+    registry = audit.folder.registry(audit.journal())
+    learned = registry.members[registry.declaration.members[0].name].facts.source
+    assert learned is not None  # of an audit with a procedure
+    (group,) = published.rows
+    first = measured(audit, group, "estimate").iloc[0]
+    here = {"threshold": float(learned.threshold or "nan")}
+    for name in published.source:
+        if name != "threshold":  # a release's risk less its regret
+            here[name] = float(first[name]) - float(first[name.replace(" risk", " transfer")])
+    rows = [
+        (name, theirs, _same_digits(here[name], theirs))
+        for name, theirs in published.source.items()
+    ]
+    return say("source") + table(("of the source", "published", "here"), rows)
 
 
 def smooth(run: Run, published: Published) -> str:

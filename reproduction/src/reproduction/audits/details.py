@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import proxyguard as pg
-from proxyguard.adapters.networks import DEVICE, PROCESSOR
 from proxyguard.audit.folder import RELEASES
 from proxyguard.documents.ledger import Amended, Certified, Corrected, Deviated, Opened, Overlap
 from proxyguard.documents.registry import Facts, ResolvedRequirement
@@ -26,6 +25,8 @@ from reproduction.audits.tables import Row, marked, say, share, table
 
 FIRST = "taiwan-pilot"  # the audit whose parts the published lineage is about
 ROLES = ("training", "validation", "target")
+DEVICE, PROCESSOR = "device", "processor"
+"""Facts of a draw in releases.json, where its generator says them."""
 SHOWN = ("proxyguard", "python", "numpy", "scipy", "scikit-learn", "torch")
 """What a part of the document says that it was made with, where its certificate knows it."""
 

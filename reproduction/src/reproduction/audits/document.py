@@ -45,6 +45,7 @@ from reproduction.audits.beside import (
     ranking,
     shortened,
     smooth,
+    source_model,
     steps,
 )
 from reproduction.audits.details import (
@@ -286,7 +287,8 @@ def _below(run: Run, published: Published) -> str:
         parts.append(workload(paper))  # both audits have the same draws
     parts += [other_workload(run, published), kept_draws(run)]
     parts += [figures(run, published), repeats(run, published), otherwise(run, published)]
-    parts += [means(paper, published), ranking(run, published), _secondary(paper)]
+    parts += [means(paper, published), ranking(run, published), source_model(run, published)]
+    parts += [_secondary(paper)]
     parts.append(references(run, published))
     parts += [withdrawn(run, published), privacy(paper), history(run, published)]
     return "\n".join(part for part in parts if part)
@@ -410,7 +412,7 @@ def _bounds(paper: pg.Audit, ours: pg.Audit | None, published: Published) -> str
         columns = ("mechanism", "published lower", "published upper", "here", "verdict here")
         blocks.append(heading + table(columns, rows))
     blocks.append(_defaults(ours, published))
-    return "\n".join(blocks)
+    return "\n".join(block for block in blocks if block)
 
 
 def _defaults(audit: pg.Audit | None, published: Published) -> str:

@@ -88,6 +88,9 @@ class Published:
     steps: Mapping[str, str] = field(default_factory=dict)
     """Numbers on the way to the direct bound, by the label that a certificate gives them."""
     auc: tuple[str, str] | None = None  # of the source, and the mean over releases, on the target
+    auc_change: str = ""  # the mean over releases less that of the source
+    source: Mapping[str, str] = field(default_factory=dict)
+    """Of the source: its threshold, and risks on the target by requirement."""
     smooth: str = ""  # what is said of the smooth certificate of the same evidence
     times: Times | None = None
     notes: tuple[str, ...] = ()

@@ -329,17 +329,20 @@ def completeness(audits_page: str) -> str:
 def state_of(one: Place, audits_page: str) -> tuple[str, str]:
     """Return what became of a part of the paper, and where it is or why it is not."""
     where = [_study_link(STUDIES[name]) for name in one.studies]
-    done = True
+    done = 0
     for name in one.audits:
         title = AUDITS[name].title
         if f"## {title}\n" in audits_page:
             where.append(f"[{name}]({AUDITS_PAGE}#{slug(title)})")
+            done += 1
         else:
             where.append(f"`{name}`")
-            done = False
     if one.says:
         where.append(one.says)
-    state = "explained" if one.explained else "reproduced" if done else "declared"
+    if done == len(one.audits):
+        state = "explained" if one.explained else "reproduced"
+    else:
+        state = "reproduced in part" if done else "declared"
     return state, "; ".join(where)
 
 
