@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from proxyguard.plan.law import Law, cautious, pilot_law
+from proxyguard.plan.law import Law, pilot_law
 from proxyguard.plan.question import Question
 from proxyguard.plan.recommend import recommend
 from proxyguard.plan.stress import default_looks, forecast, stress
@@ -36,7 +36,7 @@ def pilots(count: int) -> Law:
     risk = 1.0 / (1.0 + np.exp(-np.log(hard + 1e-9) + np.log1p(1e-9 - hard) + skill))
     error = (rng.random(risk.shape) < risk).astype(float)
     brier = np.clip(0.8 * risk + rng.normal(0.0, 0.05, risk.shape), 0.0, 1.0) ** 2
-    return cautious(pilot_law(np.stack([error, brier], axis=2), [ERROR, BRIER]))
+    return pilot_law(np.stack([error, brier], axis=2), [ERROR, BRIER])
 
 
 def grouped_pilots(count: int) -> Law:
@@ -60,11 +60,9 @@ def grouped_pilots(count: int) -> Law:
             answers.append(told)
     counting = np.ones((RECORDS, len(requirements)), dtype=bool)
     counting[:, 1] = old
-    return cautious(
-        pilot_law(
-            np.stack(losses, axis=2), requirements, counting=counting,
-            answers=np.stack(answers, axis=1),
-        )
+    return pilot_law(
+        np.stack(losses, axis=2), requirements, counting=counting,
+        answers=np.stack(answers, axis=1),
     )  # fmt: skip
 
 

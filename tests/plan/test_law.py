@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from proxyguard import Requirement
 from proxyguard.errors import RegistryError
 from proxyguard.plan.law import SPREAD, Law, assumed_law, pilot_law
+from proxyguard.plan.question import Question
+from proxyguard.plan.recommend import recommend
 
 Array = np.ndarray
 
@@ -33,7 +35,23 @@ def test_means_of_pilots_are_their_sample_means_on_the_unit_scale() -> None:
     np.testing.assert_allclose(law.means, [[0.5, 0.5], [0.0, 0.375]], rtol=1e-15)
     np.testing.assert_allclose(law.limits, [0.3, 0.5], rtol=1e-15)
     assert law.joint
-    assert law.origin == "2 pilot releases on 2 records"
+    assert law.origin == "2 pilot releases on 2 records, 1 of 2 valid, counted as 1.5 of 3"
+
+
+def test_pilots_that_are_all_valid_are_one_half_short_of_all_releases() -> None:
+    law = pilot_law(pilots([0.1] * 20), [ERROR])
+    assert law.reliability == pytest.approx(20.5 / 21, rel=1e-12)
+    assert law.origin.endswith("20 of 20 valid, counted as 20.5 of 21")
+    assert pilot_law(pilots([0.5] * 4), [ERROR]).reliability == 0.0
+
+
+def test_chances_that_sum_to_a_last_digit_more_than_one_are_a_reliability_of_one() -> None:
+    losses = np.random.default_rng(0).beta(2, 30, size=(20, 240, 1))
+    law = pilot_law(losses, [Requirement(name="e", low=0, high=1, limit=0.12)], reliability=1)
+    assert law.releases.sum() >= 1.0
+    assert law.reliability == 1.0
+    question = Question(reliability_target="0.8", power=0.9, modes=["direct"])
+    assert recommend(law, question, effort=1e4, repetitions=60, compare=False).reaches
 
 
 @pytest.mark.parametrize("limit", [0.1, 0.3, 0.7])

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -597,6 +598,55 @@ def test_pilots_that_no_doubt_leaves_valid_are_planned_all_the_same() -> None:
     found = recommend(law, question, seed=1, repetitions=200)
     assert found.chosen.power.value > 0.0
     assert doubted_law(law, 0.5).reliability == pytest.approx((law.reliability + 0.5) / 2)
+
+
+def narrow_pilots() -> Law:
+    """Pilots of which every second lies so near to the limit that a smaller margin ends it."""
+    losses = np.zeros((20, 200, 1))
+    for pilot in range(20):
+        losses[pilot, : (20, 58)[pilot % 2], 0] = 1.0  # means .10 and .29, the limit .3
+    return pilot_law(losses, [replace(ERROR, two_valued=False)], reliability=0.97)
+
+
+def test_doubt_replaces_no_narrow_pilot_by_a_wide_one() -> None:
+    law = narrow_pilots()
+    doubted = doubted_law(law, 0.3)
+    # Half of the valid ones are not valid any more, and none of the others came in their stead.
+    assert doubted.reliability == pytest.approx((0.97 + 0.3) / 4)
+    assert np.all(doubted.releases <= law.releases + 1e-12)
+    plan = AuditPlan(
+        claim=Claim.of({"reliability_target": "0.3", "test": "bentkus", "threshold": "0.01"}),
+        n=400, releases=60,
+    )  # fmt: skip
+    hopeful, doubtful = (power(one, plan, repetitions=200).value for one in (law, doubted))
+    assert doubtful <= hopeful
+
+
+def test_a_wrong_law_is_never_better_for_having_smaller_margins() -> None:
+    question = Question(
+        reliability_target="0.3", n=900, releases=60, modes=["direct"], tests=["bentkus"]
+    )
+    found = recommend(narrow_pilots(), question, repetitions=300)
+    tried = stress(found, repetitions=60, margin_factors=[0.85, 0.95, 1.0, 1.1])
+    # One row a step of reliability for each factor, in the same order.
+    rows = [[s for s in tried if s.margin_factor == f] for f in (0.85, 0.95, 1.0, 1.1)]
+    for smaller, larger in pairwise(rows):
+        for one, other in zip(smaller[::-1], larger[::-1], strict=False):
+            assert one.reliability <= other.reliability
+            assert one.power <= other.power + 1e-9
+    assert all(s.standard_error > 0.0 for s in tried)
+    assert "+-" in str(PlanReport(found=found, stress=tuple(tried))).partition("pilot was")[2]
+
+
+def test_every_way_is_compared_at_the_size_that_was_chosen() -> None:
+    # Betting is simulated on few targets in the search, and its records corrected on others.
+    law = assumed_law([BRIER], margins=[0.05], deviations=[0.15], reliability=0.95, spread=0.2)
+    question = Question(reliability_target="0.8", power=0.9, release_cost=3.0, modes=["direct"])
+    found = recommend(law, question, effort=2e5, repetitions=400, seed=3)
+    chosen = found.chosen.plan
+    assert {(o.plan.n, o.plan.releases) for o in found.alternatives} == {(chosen.n, chosen.releases)}
+    mine = [o for o in found.alternatives if o.way == found.chosen.way]
+    assert [o.power for o in mine] == [found.chosen.power]
 
 
 def test_doubt_decides_how_a_budget_is_spent_and_not_whether_to_spend() -> None:

@@ -31,7 +31,7 @@ from proxyguard.errors import RegistryError, StageError
 from proxyguard.exact.rounding import Array
 from proxyguard.losses.measure import Measure
 from proxyguard.modes.planning import AuditPlan, planned
-from proxyguard.plan.law import NEAREST, Law, cautious, nearest_requirements, pilot_law
+from proxyguard.plan.law import NEAREST, Law, nearest_requirements, pilot_law
 from proxyguard.plan.question import Question
 from proxyguard.plan.recommend import needs
 from proxyguard.registry.declaration import Declaration, Member
@@ -155,9 +155,7 @@ def pilot_laws(
         # In the order of seeds: the order in which draws came back is no part of a law.
         table = _PilotTable([one for _, one in sorted(by_seed.items())], measures, validation)
         law = table.law(reliability)
-        law = replace(law, origin=f"{law.origin}{left_out}")
-        # Twenty valid pilots of twenty do not make every release valid: the plan is then larger.
-        laws[name] = law if reliability is not None else cautious(law)
+        laws[name] = replace(law, origin=f"{law.origin}{left_out}")
     return laws
 
 

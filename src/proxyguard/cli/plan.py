@@ -302,7 +302,7 @@ def _law(
     BadParameter
         Where something is missing, or the file is about other requirements.
     """
-    from proxyguard.plan.law import assumed_law, cautious, pilot_law
+    from proxyguard.plan.law import assumed_law, pilot_law
 
     if not require:
         raise typer.BadParameter("name an audit folder, or give --require for each requirement")
@@ -316,8 +316,7 @@ def _law(
             read = read_loss_file(losses, None, [r.name for r in requirements])
         except TableError as error:
             raise typer.BadParameter(str(error)) from None
-        law = pilot_law(read.values, requirements, reliability=reliability)
-        return law if reliability is not None else cautious(law)
+        return pilot_law(read.values, requirements, reliability=reliability)
     if reliability is None:
         raise typer.BadParameter("assumed margins need --reliability, the share of valid releases")
     missing = [asked.name for asked in typed if asked.margin is None]

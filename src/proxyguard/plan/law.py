@@ -194,7 +194,7 @@ class Law:
     @property
     def reliability(self) -> float:
         """``eta``: the chance that a fresh release is valid."""
-        return float(self.releases[self.valid].sum())
+        return min(1.0, float(self.releases[self.valid].sum()))
 
     @property
     def margins(self) -> Array:
@@ -333,7 +333,8 @@ def pilot_law(
     requirements
         One for each slice of the last axis.
     reliability
-        Replaces the share of valid pilots: a few pilots say little about rare failures.
+        The share of valid releases; read from the pilots unless given, by one rule for all who
+        plan: ``(valid + 1/2)/(pilots + 1)``, since a few pilots say little about rare failures.
     counting
         Which records count for which requirement, records x requirements: those of its subgroup.
         All of them unless given; losses of records that do not count do not matter.
@@ -383,7 +384,21 @@ def pilot_law(
         counting=_masks(counting, n, len(requirements)),
         answers=None if answers is None else real_array(answers, "answers"),
     )
-    return law if reliability is None else law.with_reliability(float(exact(reliability)))
+    return _cautious(law) if reliability is None else law.with_reliability(float(exact(reliability)))
+
+
+def _cautious(law: Law) -> Law:
+    """Return a pilot law with ``(valid + 1/2)/(pilots + 1)`` in place of the share of valid ones.
+
+    Twenty valid pilots of twenty do not make every release valid. A law without a valid
+    pilot stays as it is: nothing is known of what a valid release would look like.
+    """
+    valid, pilots = int(np.count_nonzero(law.valid)), law.releases.size
+    if not valid:
+        return law
+    counted = f"{valid} of {pilots} valid, counted as {valid + 0.5:g} of {pilots + 1}"
+    fresh = law.with_reliability((valid + 0.5) / (pilots + 1.0))
+    return replace(fresh, origin=f"{law.origin}, {counted}")
 
 
 def _masks(
@@ -428,16 +443,6 @@ def nearest_requirements(margins: Array) -> NDArray[np.intp]:
     from their limits, and to plan with all of them takes minutes.
     """
     return np.sort(np.argsort(margins.min(axis=0), kind="stable")[:NEAREST])
-
-
-def cautious(law: Law) -> Law:
-    """Return a pilot law with ``(valid + 1/2)/(pilots + 1)`` in place of the share of valid ones.
-
-    Twenty valid pilots of twenty do not make every release valid. A law without a valid
-    pilot stays as it is: nothing is known of what a valid release would look like.
-    """
-    valid, pilots = int(np.count_nonzero(law.valid)), law.releases.size
-    return law.with_reliability((valid + 0.5) / (pilots + 1.0)) if valid else law
 
 
 def estimated_law(

@@ -126,6 +126,7 @@ class Recommendation(ShownAsPage):
     law: Law
     chosen: Option
     doubted: Power  # of the chosen plan, if the pilot was too hopeful
+    doubted_reliability: float  # and how many releases are valid then
     alternatives: tuple[Option, ...]  # every way, tuned, at the chosen size
     sizes: tuple[Option, ...]  # the best way at every size that was tried
     needs: AuditNeeds
@@ -153,7 +154,7 @@ class Recommendation(ShownAsPage):
             },
             "chosen": self.chosen.to_dict(),
             "doubted": {
-                "reliability": (self.law.reliability + self.question.target) / 2,
+                "reliability": self.doubted_reliability,
                 "power": self.doubted.to_dict(),
             },
             "reaches_wanted_power": self.reaches,
@@ -245,18 +246,24 @@ def recommend(
     search = Search(small, question, searched, seed, progress, effort)
     found = search.cheapest() if question.power is not None else search.most_powerful()
     best = search.pick().plan
-    size = (best.n, best.releases)
-    tuning = Pool(small, question, *size, seed=seed, repetitions=COARSE, effort=effort)
-    # Judged on targets that tuned nothing: on its own ones the luckiest setting looks better than
-    # it is.
-    fresh = Pool(small, question, *size, seed=seed + 1, repetitions=TABLE, effort=effort)
-    tuned = []
-    compared = open_ways(everything if compare else search.ways, small, best.n, effort)
-    for done, way in enumerate(compared, start=1):
-        option = tune(small, question, way, tuning.of(way), best.releases)
-        if option is not None:
-            tuned.append(judged(law, option, fresh.of(way, tuned=True)))
-        progress("ways", done, len(compared))
+    compared = everything if compare else search.ways
+
+    def tuned_at(n: int, releases: int) -> list[Option]:
+        tuning = Pool(small, question, n, releases, seed=seed, repetitions=COARSE, effort=effort)
+        # Judged on targets that tuned nothing: on its own ones the luckiest setting looks better
+        # than it is.
+        fresh = Pool(
+            small, question, n, releases, seed=seed + 1, repetitions=TABLE, effort=effort
+        )  # fmt: skip
+        made, still_open = [], open_ways(compared, small, n, effort)
+        for done, way in enumerate(still_open, start=1):
+            option = tune(small, question, way, tuning.of(way), releases)
+            if option is not None:
+                made.append(judged(law, option, fresh.of(way, tuned=True)))
+            progress("ways", done, len(still_open))
+        return made
+
+    tuned = tuned_at(best.n, best.releases)
     rivals = [option for option in tuned if option.way in sound]
     top = max(option.power.value for option in rivals)
     # Among ways that are alike, the plainest: what a reader has seen before.
@@ -269,10 +276,13 @@ def recommend(
     chosen = _reaching(
         law, question, [chosen, *_larger(found, chosen)], seed + 2, (repetitions, effort)
     )
+    if compare and not _same_size(chosen, tuned[0]):  # one table is about one size
+        tuned = tuned_at(chosen.plan.n, chosen.plan.releases)
     doubt = doubted_law(law, question.target)
     return Recommendation(
         question=question, law=law, chosen=chosen,
         doubted=_afresh(doubt, chosen, seed + 3, (min(TABLE, repetitions), effort)).power,
+        doubted_reliability=doubt.reliability,
         alternatives=tuple(sorted(_with(tuned, chosen), key=lambda o: -o.power.value)),
         sizes=(*(o for o in found if not _same_size(o, chosen)), chosen),
         needs=needs(chosen.requirements, chosen.plan),

@@ -109,8 +109,8 @@ def _chosen_lines(found: Recommendation) -> list[str]:
         f"Cost {option.cost:,.10g}; {option.way.label}; tests: {option.way.tests}"
         f"{_settings(option)}.",
         f"Law: {law.origin}; {law.reliability:.1%} of releases valid.",
-        f"If that is too hopeful (reliability {_doubted(found):.1%}, margins "
-        f"{1 - DOUBTED_MARGIN:.0%} smaller), the chance is {found.doubted.shown}.",
+        f"If that is too hopeful (reliability {found.doubted_reliability:.1%}, margins "
+        f"{1 - DOUBTED_MARGIN:.0%} smaller), the chance is {found.doubted.words}.",
     ]
     if law.thinned() is not law:
         lines.append(
@@ -140,10 +140,6 @@ def _short_of(found: Recommendation) -> str:
 def _size_words(plan: AuditPlan) -> list[str]:
     """Return the two numbers that a person asks for first."""
     return [f"Target records: {plan.n:,}", f"Draws: {plan.releases:,}"]
-
-
-def _doubted(found: Recommendation) -> float:
-    return (found.law.reliability + found.question.target) / 2
 
 
 def _settings(option: Option) -> str:
@@ -203,13 +199,15 @@ def _stress_lines(stress: Sequence[Stress]) -> list[str]:
     lines = [
         "",
         "If the pilot was wrong (power of this plan; regret against the best plan on offer):",
-        f"  {'reliability':>11} {'margin':>7} {'power':>7} {'regret':>7}",
+        f"  {'reliability':>11} {'margin':>7} {'power':>7} {'error':>7} {'regret':>7}",
     ]
     lines += [
         f"  {s.reliability:>11.3f} {'x ' + format(s.margin_factor, 'g'):>7} {s.power:>7.3f} "
-        f"{s.regret:>7.3f}"
+        f"{'exact' if s.standard_error == 0.0 else f'+-{s.standard_error:.3f}':>7} {s.regret:>7.3f}"
         for s in stress
     ]
+    if any(s.standard_error > 0.0 for s in stress):
+        lines.append("  all rows see the same records, so that their differences err by less")
     regrets = [s.regret for s in stress]
     lines.append(f"  mean regret {sum(regrets) / len(regrets):.3f}, largest {max(regrets):.3f}")
     return lines

@@ -517,7 +517,9 @@ class Search:
         rates = np.linspace(self._law.reliability, 1.0, 101)
         chance = upper_tail(oracle, releases, rates)
         share = question.level * (rates[-1] - rates[0])  # by which the mean rate exceeds the least
-        most = chance[0] + share * np.max((chance[1:] - chance[0]) / (rates[1:] - rates[0]))
+        above = rates > rates[0]  # none where every release is valid
+        chords = (chance[above] - chance[0]) / (rates[above] - rates[0])
+        most = chance[0] + share * np.max(chords, initial=0.0)
         steady = float(upper_tail(oracle, releases, min(1.0, rates[0] + share)))
         return max(float(most), steady) < goal - NEAR
 
@@ -644,8 +646,9 @@ def doubted_law(law: Law, target: float) -> Law:
     """Return the law as it is if the pilot was too hopeful.
 
     Half of what its reliability has above the target is taken away, and a part of its margins,
-    unless no release would be left valid.
+    unless no release would be left valid. A release that its smaller margin makes invalid stays
+    invalid: to replace it by one of those with wide margins would be hope, and no doubt.
     """
-    tighter = law.with_margins(DOUBTED_MARGIN)
-    left = tighter if tighter.reliability > 0.0 else law
-    return left.with_reliability((law.reliability + target) / 2)
+    rarer = law.with_reliability((law.reliability + target) / 2)
+    tighter = rarer.with_margins(DOUBTED_MARGIN)
+    return tighter if tighter.reliability > 0.0 else rarer

@@ -21,6 +21,7 @@ from proxyguard.plan.law import Law
 from proxyguard.plan.recommend import Recommendation
 from proxyguard.plan.search import (
     Option,
+    Power,
     Progress,
     exact_power,
     exact_score_rates,
@@ -38,6 +39,7 @@ MARGIN_FACTORS = (0.7, 0.85, 1.0, 1.15)
 REPETITIONS = 200
 RIVALS = 6
 """Sizes, and ways at the chosen size, that a misspecified law may prefer."""
+NOTHING = Power(value=0.0, standard_error=0.0, repetitions=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,7 @@ class Stress:
     reliability: float
     margin_factor: float
     power: float
+    standard_error: float  # of the simulation, which all of these laws share; 0: exact
     best: float
     best_way: str
 
@@ -88,32 +91,46 @@ def stress(
     callback(progress, "progress")
     law, question = found.law.thinned(), found.question
     rivals = _rivals(found)
-    cells = list(product(errors, factors))
+    truths = {}
+    for factor, error in product(factors, errors):
+        # Rounded, so that a step onto the target itself is left out whatever its last digit is.
+        reliability = round(law.reliability + error, 10)
+        if question.target < reliability <= 1.0:
+            # A release that a smaller margin makes invalid stays invalid.
+            truth = law.with_reliability(reliability).with_margins(factor)
+            if round(truth.reliability, 10) > question.target:
+                truths[factor, error] = truth
+    # Size by size, so that the targets of one size alone are held.
+    sizes = sorted({option.plan.n for option in rivals})
+    powers = {cell: [NOTHING] * len(rivals) for cell in truths}
+    planned = NOTHING
+    for done, n in enumerate(sizes, start=1):
+        worlds = _Worlds(law, n, factors, repetitions, seed)
+        if n == found.chosen.plan.n:
+            planned = worlds.power(found.chosen, law, 1.0)
+        for place, option in enumerate(rivals):
+            for cell, truth in truths.items():
+                if option.plan.n == n:
+                    powers[cell][place] = worlds.power(option, truth, cell[0])
+        progress("stress", done, len(sizes))
+    # A plan has one power: what a wrong law changes is added to it, seen on the same targets.
+    offset = found.chosen.power.value - planned.value
     results = []
-    for done, factor in enumerate(factors, start=1):
-        other = law.with_margins(factor)
-        # Another margin is another table of losses: no target serves two factors.
-        targets: dict[int, Targets] = {}
-        for error in errors:
-            # Rounded, so that a step onto the target itself is left out whatever its last digit is.
-            reliability = round(law.reliability + error, 10)
-            if not question.target < reliability <= 1.0 or not np.any(other.valid):
-                continue
-            truth = other.with_reliability(reliability)
-            powers = [_power(truth, option, targets, repetitions, seed) for option in rivals]
-            if error == 0.0 and factor == 1.0:  # the law itself, under which it has one power
-                powers[0] = found.chosen.power.value
-            # The first of equals, and the chosen plan is the first: a tie names no rival.
-            best = int(np.argmax(powers))
-            results.append(
-                Stress(
-                    reliability=reliability, margin_factor=factor, power=powers[0],
-                    best=powers[best],
-                    best_way=f"{rivals[best].way.label}, n {rivals[best].plan.n}, "
-                    f"R {rivals[best].plan.releases}",
-                )
-            )  # fmt: skip
-        progress("stress", done * len(errors), len(cells))
+    for cell, truth in truths.items():
+        every = powers[cell]
+        first = every[0]
+        # The first of equals, and the chosen plan is the first: a tie names no rival.
+        best = int(np.argmax([one.value for one in every]))
+        own = float(np.clip(first.value + offset, 0.0, 1.0))
+        results.append(
+            Stress(
+                reliability=round(truth.reliability, 10), margin_factor=cell[0], power=own,
+                standard_error=first.standard_error,
+                best=min(1.0, own + every[best].value - first.value),
+                best_way=f"{rivals[best].way.label}, n {rivals[best].plan.n}, "
+                f"R {rivals[best].plan.releases}",
+            )
+        )  # fmt: skip
     return results
 
 
@@ -125,18 +142,43 @@ def _rivals(found: Recommendation) -> list[Option]:
     return [found.chosen, *strongest, *found.alternatives[:RIVALS]]
 
 
-def _power(
-    truth: Law, option: Option, kept: dict[int, Targets], repetitions: int, seed: int
-) -> float:
-    own = truth.requiring(option.requirements)
-    exact = exact_power(own, option.plan)
-    if exact is not None:
-        return exact
-    n = option.plan.n
-    if n not in kept:
-        kept[n] = Targets(truth, n, repetitions=repetitions, seed=seed, digits=option.plan.digits)
-    # The records do not depend on how often releases are valid, so targets serve all of these.
-    return power_on(kept[n].under(own), option.plan, seed=seed).value
+class _Worlds:
+    """Targets of laws with other margins, the same records but for those that the margins move.
+
+    The laws differ by few records then, and the difference of two powers has little error.
+    """
+
+    def __init__(
+        self, law: Law, n: int, factors: Sequence[float], repetitions: int, seed: int
+    ) -> None:
+        self._law, self._n, self._repetitions, self._seed = law, n, repetitions, seed
+        self._factors = sorted({1.0, *factors})
+        self._kinds = [chance.size for chance in law.records]
+        self._kept: dict[float, Targets] = {}
+
+    def power(self, option: Option, truth: Law, factor: float) -> Power:
+        """Return the power of an option under a law with so many times the margins."""
+        own = truth.requiring(option.requirements)
+        exact = exact_power(own, option.plan)
+        if exact is not None:
+            return Power(value=exact, standard_error=0.0, repetitions=0)
+        # The records do not depend on how often releases are valid, so targets serve all of these.
+        targets = self._targets(factor, option.plan.digits)
+        return power_on(targets.under(own), option.plan, seed=self._seed)
+
+    def _targets(self, factor: float, digits: int | None) -> Targets:
+        if factor not in self._kept:
+            law = self._law.with_margins(factor)
+            if factor == 1.0:
+                made = Targets(
+                    law, self._n, repetitions=self._repetitions, seed=self._seed, digits=digits
+                )
+            else:  # one step further from 1 than the factor before it
+                place = self._factors.index(factor)
+                nearer = self._factors[place + (1 if factor < 1.0 else -1)]
+                made = self._targets(nearer, digits).moved(law, self._kinds)
+            self._kept[factor] = made
+        return self._kept[factor]
 
 
 LOOKS = 40

@@ -217,6 +217,34 @@ class Targets:
         whole = np.rint(counts).astype(np.int64)
         return whole if self.digits is None else round_count_up(whole, n, self.digits)
 
+    def moved(self, law: Law, kinds: Sequence[int]) -> Targets:
+        """Return these targets after more of their records have gone to an end of the scale.
+
+        ``law`` is this one after a larger shift (`Law.shifted`), and ``kinds`` how many kinds of
+        record each requirement had before any. All records but those that go are the same ones, so
+        that powers on both targets can be compared.
+        """
+        other = Targets(
+            law, self.n, repetitions=self.repetitions, seed=self._seed, aim=self._aim,
+            digits=self.digits,
+        )  # fmt: skip
+        rng = np.random.default_rng([self._seed, self.n, 1])
+        masks = law.counting or tuple(np.ones(c.size, dtype=bool) for c in law.records)
+        counts: list[Array] = []
+        for j, first in enumerate(kinds[:1] if law.joint else kinds):
+            stay = law.records[j][:first].sum() / self.law.records[j][:first].sum()
+            here = self.counts[j][:, :first]
+            going = rng.binomial(here.astype(np.int64), float(np.clip(1.0 - stay, 0.0, 1.0)))
+            # To the end of the scale in the same subgroups.
+            groups = np.stack(masks if law.joint else masks[j : j + 1], axis=1)
+            same = np.all(groups[:first, None] == groups[None, first:], axis=2)
+            there = going @ same.astype(np.float64)
+            before = self.counts[j][:, first:]
+            there[:, : before.shape[1]] += before
+            counts.append(np.hstack([here - going, there]))
+        other.counts = tuple(counts * len(kinds) if law.joint else counts)
+        return other
+
     def _capital(self, logs: Array) -> Array:
         """Return log capitals as they decide: rounded down where a disclosure is registered."""
         return logs if self.digits is None else round_down(logs, self.digits)
