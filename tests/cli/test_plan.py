@@ -625,3 +625,88 @@ def test_a_sealed_target_keeps_its_records_when_the_draws_are_fixed(make: Make) 
     done = proxyguard("plan", *place, "--pilot-draws", 4, "--no-stress", "--json",
                       "--reliability", "0.9", "--releases", "20")  # fmt: skip
     assert json.loads(done.stdout)["bootstrap"]["chosen"]["n"] == 300
+
+
+TWO = [
+    "name=miscls,limit=0.12,margin=0.04,two-valued",
+    "name=undercov,limit=0.08,margin=0.022,two-valued",
+]
+
+
+def grouped(*ends: str, records: int = 1500) -> Result:
+    """Plan two requirements, each with an end of its own."""
+    asked = [
+        part for text, end in zip(TWO, ends, strict=True) for part in ("--require", text + end)
+    ]
+    return proxyguard(
+        "plan", *asked, "--reliability", "0.95", "--reliability-target", "0.8", "--records",
+        records, "--releases", "60", "--mode", "direct", "--no-stress", "--json",
+    )  # fmt: skip
+
+
+def test_requirements_that_name_one_group_are_about_its_records_once() -> None:
+    value = json.loads(grouped(*[",group=elderly,share=0.068"] * 2).stdout)["plan"]
+    assert value["chosen"]["cost"] == pytest.approx(1500 * 0.068 + 60)
+    separate = json.loads(grouped(*[",share=0.068"] * 2).stdout)["plan"]
+    assert separate["chosen"]["cost"] == pytest.approx(1500 * 0.136 + 60)
+
+
+def test_groups_are_told_and_that_they_are_taken_as_separate() -> None:
+    asked = ("--reliability", "0.95", "--reliability-target", "0.8", "--records", 2000,
+             "--releases", "60", "--mode", "direct", "--no-stress")  # fmt: skip
+    one, other = TWO[0], TWO[1]
+    two = proxyguard(
+        "plan", "--require", one + ",share=0.2", "--require", other + ",share=0.3", *asked
+    )
+    assert (
+        "Groups: the subgroup of miscls 20 %, the subgroup of undercov 30 %, taken as separate"
+        in two.stdout
+    )
+    same = proxyguard("plan", "--require", one + ",share=0.2,group=old", "--require",
+                      other + ",group=old,share=0.2", *asked)  # fmt: skip
+    assert "Groups: old 20 %.\n" in same.stdout
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [
+        (
+            (",group=old,share=0.2", ",group=old,share=0.3"),
+            "group=old has share=0.2 and share=0.3",
+        ),
+        ((",group=old", ""), "write share= beside it"),
+    ],
+)
+def test_a_group_has_one_share(ends: tuple[str, ...], words: str) -> None:
+    done = grouped(*ends)
+    assert done.exit_code == 2
+    assert words in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_pilot_losses_of_a_subgroup_alone_are_planned_with_its_share(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    losses = (rng.random((12, 200, 1)) < 0.15).astype(float)
+    np.savez(
+        tmp_path / "pilots.npz", losses=losses, releases=np.arange(12),
+        requirements=np.array(["error"]),
+    )  # fmt: skip
+
+    def planned(end: str) -> Result:
+        return proxyguard(
+            "plan", "--losses", tmp_path / "pilots.npz", "--require",
+            "name=error,limit=0.3,two-valued" + end, "--reliability-target", "0.8", "--no-stress",
+            "--records", 900, "--releases", 60, "--mode", "direct", "--json",
+        )  # fmt: skip
+
+    every, some = (json.loads(planned(end).stdout)["plan"] for end in ("", ",share=0.1,group=old"))
+    assert some["chosen"]["cost"] == pytest.approx(90 + 60)
+    assert every["chosen"]["cost"] == pytest.approx(960)
+    assert some["chosen"]["power"]["value"] < every["chosen"]["power"]["value"] - 0.1
+    both = proxyguard(
+        "plan", "--losses", tmp_path / "pilots.npz", "--require", "name=error,limit=0.3,share=0.1",
+        "--require", "name=other,limit=0.3", "--reliability-target", "0.8",
+    )  # fmt: skip
+    assert both.exit_code == 2
+    assert "the same records for all requirements" in " ".join(
+        both.stderr.replace("│", " ").split()
+    )

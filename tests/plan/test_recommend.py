@@ -644,9 +644,60 @@ def test_every_way_is_compared_at_the_size_that_was_chosen() -> None:
     question = Question(reliability_target="0.8", power=0.9, release_cost=3.0, modes=["direct"])
     found = recommend(law, question, effort=2e5, repetitions=400, seed=3)
     chosen = found.chosen.plan
-    assert {(o.plan.n, o.plan.releases) for o in found.alternatives} == {(chosen.n, chosen.releases)}
+    assert {(o.plan.n, o.plan.releases) for o in found.alternatives} == {
+        (chosen.n, chosen.releases)
+    }
     mine = [o for o in found.alternatives if o.way == found.chosen.way]
     assert [o.power for o in mine] == [found.chosen.power]
+
+
+def test_a_wanted_power_that_is_not_reached_is_told_wherever_the_plan_is() -> None:
+    question = Question(power=0.9, most_records=60, most_releases=30, **PLAIN)
+    found = recommend(law_of(), question, repetitions=100)
+    words = "short of the wanted 0.9: no affordable size reaches it"
+    assert found.chosen.power.value < 0.9
+    assert not found.needs.obstacles
+    assert words in found.obstacles[-1]
+    assert words in str(found) == repr(found)
+    assert words in str(PlanReport(found=found))
+    assert words in found.to_html()
+    assert found.to_dict()["shortfall"] == found.shortfall
+
+
+def test_a_recommendation_is_three_lines(within_budget: Recommendation) -> None:
+    lines = repr(within_budget).split("\n")
+    assert [line.partition(":")[0] for line in lines] == [
+        "Target records", "Draws", "Chance of validating a reliability above 0.8"
+    ]  # fmt: skip
+    assert within_budget.obstacles == ()
+
+
+def test_clusters_are_planned_by_tests_that_cover_them_and_called_clusters() -> None:
+    question = Question(
+        reliability_target="0.8", n=300, releases=60, design=Clustered(), modes=["direct"]
+    )
+    found = recommend(law_of(margin=0.12), question, repetitions=60, effort=1e4)
+    claim = found.chosen.plan.claim
+    for option in found.alternatives:
+        of = option.plan.claim
+        assert of.supports(question.design, option.requirements) == []
+    assert claim.tests(question.design, [ERROR])[0] is not ComponentTest.BINOMIAL
+    text = str(PlanReport(found=found))
+    assert text.startswith("Target clusters: 300\n")
+    assert "The unit is the cluster" in text
+    assert "records" not in text.partition("Every way")[2].partition("Sizes that were")[0]
+    assert "# target: 300 clusters" in PlanReport(found=found).to_toml()
+    page = found.to_html()
+    assert "target clusters" in page
+    assert "binomial test, and the chance is a sum" not in page
+
+
+def test_names_with_controls_are_toml_all_the_same() -> None:
+    law = replace(law_of(replace(ERROR, name='a "bell"\a')), origin="a bell \a and\x85 more")
+    found = recommend(law, Question(n=300, releases=60, **PLAIN), repetitions=60, compare=False)
+    plan = tomllib.loads(PlanReport(found=found).to_toml())["plan"]
+    assert plan["origin"] == law.origin
+    assert list(plan["margins"]) == ['a "bell"\a']
 
 
 def test_doubt_decides_how_a_budget_is_spent_and_not_whether_to_spend() -> None:
@@ -712,9 +763,9 @@ UNEQUAL = Clustered(weighting="record", max_size=400)
     [
         (
             Weighted(max_weight=Fraction(5), origin="design"),
-            "as all weights together make of max_w",
+            "times max_weight 5 divided by the mean weight",
         ),
-        (UNEQUAL, "design=Clustered.* as all records together make of max_size"),
+        (UNEQUAL, r"design=Clustered.* times max_size 400 divided by the mean size"),
         (
             StratifiedClusters(
                 sizes={"a": 20, "b": 20},

@@ -7,7 +7,7 @@ what it rests on, is `proxyguard.plan`'s; here it is asked and shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -31,9 +31,12 @@ def plan(
     require: Annotated[list[str] | None, typer.Option(
         "--require",
         help="A requirement: name=N,limit=L[,margin=M][,sd=S][,low=0][,high=1][,two-valued]"
-        "[,share=S], S the part of the records that count, of a subgroup; repeatable.")] = None,
+        "[,share=S][,group=G], S the part of the records that count, of a subgroup, and G its "
+        "name, which requirements about one subgroup share; repeatable.")] = None,
     losses: Annotated[Path | None, typer.Option(
-        "--losses", help="Pilot losses, npz or Parquet.", exists=True, dir_okay=False)] = None,
+        "--losses", help="Pilot losses: npz, or a long or wide table (CSV, Parquet, Feather). With "
+        "share= they are those of the subgroup's records alone.",
+        exists=True, dir_okay=False)] = None,
     pilot_draws: Annotated[int, typer.Option("--pilot-draws", min=1)] = 20,
     pilot_seed: Annotated[int, typer.Option("--pilot-seed", min=0)] = 4_000_000_000,
     reliability: Annotated[float | None, typer.Option(
@@ -220,8 +223,8 @@ class Required:
         The bounds of the loss.
     two_valued
         Empty where the loss has two values alone, None where nothing is known.
-    share
-        The share of the records that count, for a requirement about a subgroup.
+    share, group
+        The share of the records that count, for a requirement about a subgroup, and its name.
     """
 
     name: str = ""
@@ -232,6 +235,7 @@ class Required:
     high: str = "1"
     two_valued: str | None = None
     share: str | None = None
+    group: str | None = None
 
     @classmethod
     def read(cls, text: str) -> Required:
@@ -263,6 +267,11 @@ class Required:
             given[key] = written
         if not {"name", "limit"} <= set(given):
             raise typer.BadParameter(f"{text!r} needs a name and a limit")
+        if "group" in given and "share" not in given:
+            raise typer.BadParameter(
+                f"{text!r} names a group and not how common it is: write share= beside it, the "
+                "part of the records that belong to it"
+            )
         return cls(**{key.replace("-", "_"): written for key, written in given.items()})
 
     @property
@@ -276,8 +285,20 @@ class Required:
             high=_number(self.high, "high"),
             limit=_number(self.limit, "limit"),
             two_valued=self.two_valued is not None,
-            group=None if self.share is None else f"the subgroup of {self.name}",
+            group=self.subgroup,
         )
+
+    @property
+    def subgroup(self) -> str | None:
+        """What the subgroup is called: one without a name is this requirement's own."""
+        if self.share is None:
+            return None
+        return f"the subgroup of {self.name}" if self.group is None else self.group
+
+    @property
+    def part(self) -> float:
+        """The share of the records that count."""
+        return 1.0 if self.share is None else _number(self.share, "share")
 
 
 def _law(
@@ -308,7 +329,13 @@ def _law(
         raise typer.BadParameter("name an audit folder, or give --require for each requirement")
     typed = [Required.read(text) for text in require]
     requirements = [asked.requirement for asked in typed]
+    shares = _shares(typed)
     if losses is not None:
+        if len(set(shares.values())) > 1 or len({asked.group for asked in typed}) > 1:
+            raise typer.BadParameter(
+                "--losses are of the same records for all requirements: give all of them one "
+                "share= and one group=, or none of them, and plan other groups by themselves"
+            )
         from proxyguard.errors import TableError
         from proxyguard.losses.measure import read_loss_file
 
@@ -316,7 +343,9 @@ def _law(
             read = read_loss_file(losses, None, [r.name for r in requirements])
         except TableError as error:
             raise typer.BadParameter(str(error)) from None
-        return pilot_law(read.values, requirements, reliability=reliability)
+        return pilot_law(
+            read.values, requirements, reliability=reliability, share=next(iter(shares.values()))
+        )
     if reliability is None:
         raise typer.BadParameter("assumed margins need --reliability, the share of valid releases")
     missing = [asked.name for asked in typed if asked.margin is None]
@@ -329,8 +358,21 @@ def _law(
         reliability=reliability,
         spread=spread,
         excess=excess,
-        shares=[1.0 if asked.share is None else _number(asked.share, "share") for asked in typed],
+        shares=[asked.part for asked in typed],
     )
+
+
+def _shares(typed: Sequence[Required]) -> dict[str | None, float]:
+    """Return the share of every subgroup; one name has one."""
+    shares: dict[str | None, float] = {}
+    for asked in typed:
+        have = shares.setdefault(asked.subgroup, asked.part)
+        if have != asked.part:
+            raise typer.BadParameter(
+                f"group={asked.group} has share={have:g} and share={asked.part:g}; requirements "
+                "of one name are about one group"
+            )
+    return shares
 
 
 def _number(text: str, what: str) -> float:

@@ -320,7 +320,7 @@ class Law:
 
 def pilot_law(
     losses: ArrayLike, requirements: Sequence[Requirement], *, reliability: Level | None = None,
-    counting: ArrayLike | None = None, answers: ArrayLike | None = None,
+    counting: ArrayLike | None = None, answers: ArrayLike | None = None, share: Level = 1,
 ) -> Law:  # fmt: skip
     """Return the law of pilot releases on pilot records.
 
@@ -341,6 +341,9 @@ def pilot_law(
     answers
         What each pilot answers itself, pilots x requirements, where a requirement is about a
         share: with them its exact test is planned, and betting in its place without.
+    share
+        Which part of the target's records is like these: below 1 of pilots that were judged on the
+        records of one subgroup alone, which all requirements are then about.
 
     Returns
     -------
@@ -364,6 +367,11 @@ def pilot_law(
             "pilot losses have three axes, releases x records x requirements "
             f"({len(requirements)}), got shape {values.shape}"
         )
+    part = real(share, "share", low=0.0, high=1.0)
+    if not part > 0.0 or (part < 1.0 and counting is not None):
+        raise RegistryError(
+            f"share is above 0 and at most 1, and counting says it by itself; got {share!r}"
+        )
     tables = []
     for j, requirement in enumerate(requirements):
         column = values[:, :, j]
@@ -374,17 +382,24 @@ def pilot_law(
             )
         tables.append((column - requirement.low) / requirement.width)
     count, n = values.shape[:2]
+    chances, masks = np.full(n, 1.0 / n), _masks(counting, n, len(requirements))
+    if part < 1.0:  # one kind of record more, outside the subgroup
+        tables = [np.hstack([table, np.zeros((count, 1))]) for table in tables]
+        chances = np.append(chances * part, 1.0 - part)
+        masks = tuple(np.arange(n + 1) < n for _ in tables)
     law = Law(
         requirements=tuple(requirements),
         losses=tuple(tables),
-        records=tuple(np.full(n, 1.0 / n) for _ in tables),
+        records=tuple(chances for _ in tables),
         releases=np.full(count, 1.0 / count),
         joint=True,
         origin=f"{count} pilot releases on {n} records",
-        counting=_masks(counting, n, len(requirements)),
+        counting=masks,
         answers=None if answers is None else real_array(answers, "answers"),
     )
-    return _cautious(law) if reliability is None else law.with_reliability(float(exact(reliability)))
+    return (
+        _cautious(law) if reliability is None else law.with_reliability(float(exact(reliability)))
+    )
 
 
 def _cautious(law: Law) -> Law:

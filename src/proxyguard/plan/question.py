@@ -21,9 +21,10 @@ from proxyguard.registry.design import (
     Design,
     Iid,
     Sampling,
+    Weighted,
+    WeightedClusters,
     as_design,
     clusters_of,
-    has_weights,
     tests_excess,
 )
 from proxyguard.registry.numbers import MOST_DRAWS, Level, listed, members, real, share, whole
@@ -205,6 +206,11 @@ class Question:
         return tuple(test for test in self.tests if sampling in test.samplings)
 
     @property
+    def unit(self) -> str:
+        """What ``n`` counts: records, or clusters."""
+        return "records" if clusters_of(self.design) is None else "clusters"
+
+    @property
     def iid(self) -> bool:
         """Whether the records are iid, which smooth and block certificates need."""
         return self.design.sampling is Sampling.IID
@@ -248,15 +254,21 @@ class Question:
 
 def _unequal(design: Design) -> str:
     """Return why a design whose units weigh differently is not planned, and what comes near."""
-    units, weigh, instead = "records", "weights together make of max_weight", "Iid()"
-    if clusters_of(design) is not None:
-        units, weigh, instead = "clusters", "records together make of max_size", "Clustered()"
-        if has_weights(design):
-            weigh = "weights together make of max_weight"
+    rule = clusters_of(design)
+    if rule is None:
+        assert isinstance(design, Weighted)  # the one design whose single records weigh
+        units, instead, most = "records", "Iid()", f"max_weight {float(design.max_weight):g}"
+        mean = "the mean weight"
+    elif isinstance(rule, WeightedClusters):
+        units, instead, most = "clusters", "Clustered()", f"max_weight {float(rule.max_weight):g}"
+        mean = "what the records of a cluster weigh together on average"
+    else:
+        units, instead, most = "clusters", "Clustered()", f"max_size {rule.max_size}"
+        mean = "the mean size of a cluster"
     return (
         f"a plan's units weigh alike, and the {units} of this design do not: plan with design="
-        f"{instead}, or proxyguard plan --require, and so many {units} as all {weigh}, which is "
-        "about what they tell"
+        f"{instead}, or proxyguard plan --require, and take as many {units} times {most} divided "
+        f"by {mean}, which is enough (theory section 1 says what a unit tells)"
     )
 
 

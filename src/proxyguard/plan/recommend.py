@@ -46,6 +46,7 @@ from proxyguard.plan.search import (
     tune,
 )
 from proxyguard.printable import ShownAsPage
+from proxyguard.registry.design import sees_losses
 from proxyguard.registry.numbers import MOST_REPETITIONS, callback, flag, real, whole
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest, Requirements
@@ -118,7 +119,7 @@ CORRECTIONS = 3
 """How often the records of a plan are corrected where fresh targets give it another power."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Recommendation(ShownAsPage):
     """The plan to register, what else was considered, and what it rests on."""
 
@@ -141,6 +142,44 @@ class Recommendation(ShownAsPage):
         wanted = self.question.power
         return wanted is None or self.chosen.power.value >= wanted
 
+    @property
+    def shortfall(self) -> str | None:
+        """That the wanted power is not reached, and why; None where it is, or none is wanted."""
+        if self.reaches:
+            return None
+        # No more than the search has seen.
+        why = "no affordable size reaches it."
+        if not self.complete:
+            why = (
+                "no size that was tried reaches it. Not every test was tried at every size, which "
+                "takes too long: fewer records at the most, or a fixed number of draws, leave more "
+                "time for each."
+            )
+        return f"That is short of the wanted {self.question.power:g}: {why}"
+
+    @property
+    def obstacles(self) -> tuple[str, ...]:
+        """Why the plan cannot succeed, or falls short of the wanted power; empty if it does not."""
+        return (*self.needs.obstacles, *([self.shortfall] if self.shortfall else []))
+
+    @property
+    def sizes_asked(self) -> tuple[str, str]:
+        """The two numbers that a person asks for first."""
+        plan = self.chosen.plan
+        return f"Target {self.question.unit}: {plan.n:,}", f"Draws: {plan.releases:,}"
+
+    @property
+    def summary(self) -> tuple[str, ...]:
+        """The answer in three lines, and a fourth where it is not what was wanted."""
+        chance = f"Chance of validating a reliability above {self.chosen.plan.claim.target:g}"
+        short = (self.shortfall,) if self.shortfall else ()
+        return (*self.sizes_asked, f"{chance}: {self.chosen.power.words}", *short)
+
+    def __str__(self) -> str:
+        return "\n".join(self.summary)
+
+    __repr__ = __str__
+
     def to_dict(self) -> dict[str, Plain]:
         """Return plain values."""
         return {
@@ -158,6 +197,7 @@ class Recommendation(ShownAsPage):
                 "power": self.doubted.to_dict(),
             },
             "reaches_wanted_power": self.reaches,
+            "shortfall": self.shortfall,
             "alternatives": [option.to_dict() for option in self.alternatives],
             "sizes": [option.to_dict() for option in self.sizes],
             "needs": {**asdict(self.needs), "obstacles": list(self.needs.obstacles)},
@@ -238,6 +278,9 @@ def recommend(
             "nothing limits the number of records: fix it, give a budget or a largest number, or "
             "ask for a power"
         )
+    if not sees_losses(question.design):
+        # Whatever the losses of records are, the mean of a cluster is no count.
+        law = law.requiring([replace(r, two_valued=False) for r in law.requirements])
     question = question.about(law)
     everything = ways(question, law.requirements)
     sound = [way for way in everything if not _dominated(way, law.requirements)]

@@ -21,12 +21,13 @@ from proxyguard.exact.binomial import lower_tail
 from proxyguard.exact.planning import records_to_screen
 from proxyguard.extras import need
 from proxyguard.modes.planning import AuditPlan, Choice, least_size
+from proxyguard.plan.law import Law
 from proxyguard.plan.question import geometric, settings
 from proxyguard.plan.recommend import Recommendation
 from proxyguard.plan.search import DOUBTED_MARGIN, Option, Progress, exact_power, power_on
 from proxyguard.plan.stress import SequentialForecast, Stress
 from proxyguard.plan.targets import Targets
-from proxyguard.printable import ShownAsPage
+from proxyguard.printable import ShownAsPage, printable, toml, toml_key
 from proxyguard.registry.design import Design, Stratified
 from proxyguard.registry.test import Requirements
 
@@ -72,7 +73,7 @@ class PlanReport(ShownAsPage):
             [
                 *_chosen_lines(self.found),
                 "",
-                *_way_lines(self.found.alternatives),
+                *_way_lines(self.found.alternatives, self.found.question.unit),
                 "",
                 *_size_lines(self.found.sizes),
                 *_stress_lines(self.stress),
@@ -88,12 +89,11 @@ class PlanReport(ShownAsPage):
 
 
 def _hopeless_lines(found: Recommendation) -> list[str]:
-    plan = found.chosen.plan
     advice = "Leave a size open and ask for a power, or for the best within a budget."
     if found.question.budget is not None:
         advice = "A larger budget is needed; ask for a power instead to learn how large."
     return [
-        *_size_words(plan),
+        *found.sizes_asked,
         *(f"This audit cannot succeed, because {why}." for why in found.needs.obstacles),
         advice,
     ]
@@ -101,10 +101,8 @@ def _hopeless_lines(found: Recommendation) -> list[str]:
 
 def _chosen_lines(found: Recommendation) -> list[str]:
     option, law = found.chosen, found.law
-    plan = option.plan
     lines = [
-        *_size_words(plan),
-        f"Chance of validating a reliability above {plan.claim.target:g}: {option.power.words}",
+        *found.summary,
         "",
         f"Cost {option.cost:,.10g}; {option.way.label}; tests: {option.way.tests}"
         f"{_settings(option)}.",
@@ -112,6 +110,13 @@ def _chosen_lines(found: Recommendation) -> list[str]:
         f"If that is too hopeful (reliability {found.doubted_reliability:.1%}, margins "
         f"{1 - DOUBTED_MARGIN:.0%} smaller), the chance is {found.doubted.words}.",
     ]
+    lines += _group_words(law)
+    if found.question.unit == "clusters":
+        lines.append(
+            "The unit is the cluster, and its loss the mean over its records, which the binomial "
+            "test does not cover. Assumed two-valued losses are taken as lost on whole clusters, "
+            "which needs the most clusters: sd=, or pilots with a row a cluster, plan with fewer."
+        )
     if law.thinned() is not law:
         lines.append(
             f"Sizes and ways were compared on {law.thinned().releases.size} releases that stand "
@@ -122,24 +127,19 @@ def _chosen_lines(found: Recommendation) -> list[str]:
             f"Statistics are rounded to {found.question.digits} digits before they decide, "
             "as the disclosure is registered; every power here counts that."
         )
-    if found.question.power is not None and not found.reaches:
-        lines.append(f"That is short of the wanted {found.question.power:g}: {_short_of(found)}")
     return lines
 
 
-def _short_of(found: Recommendation) -> str:
-    """Return why a wanted power is not reached, and no more than the search has seen."""
-    if found.complete:
-        return "no affordable size reaches it."
-    return (
-        "no size that was tried reaches it. Not every test was tried at every size, which takes "
-        "too long: fewer --most-records, or fixed --releases, leave more time for each."
-    )
-
-
-def _size_words(plan: AuditPlan) -> list[str]:
-    """Return the two numbers that a person asks for first."""
-    return [f"Target records: {plan.n:,}", f"Draws: {plan.releases:,}"]
+def _group_words(law: Law) -> list[str]:
+    """Return which subgroups a law has, and that assumed ones share no record."""
+    shares = {r.group: float(s) for r, s in zip(law.requirements, law.shares, strict=True) if s < 1}
+    if not shares:
+        return []
+    words = ", ".join(f"{group} {100 * share:.3g} %" for group, share in shares.items())
+    if len(shares) > 1 and not law.joint:
+        words += ", taken as separate: no record is in two of them. Requirements about one group "
+        words += "name it alike"
+    return [f"Groups: {words}."]
 
 
 def _settings(option: Option) -> str:
@@ -164,12 +164,12 @@ def _setting(name: str, value: Fraction | int) -> str:
     return f"{name.replace('_', ' ')} {float(value):{digits}}"
 
 
-def _way_lines(options: Sequence[Option]) -> list[str]:
+def _way_lines(options: Sequence[Option], unit: str) -> list[str]:
     if not options:
         return []
     first = options[0].plan
     lines = [
-        f"Every way, tuned, at {first.n:,} records and {first.releases:,} draws:",
+        f"Every way, tuned, at {first.n:,} {unit} and {first.releases:,} draws:",
         f"  {'way':<30} {'tests':<22} {'power':>7}",
     ]
     for option in options:
@@ -273,16 +273,19 @@ def _limit_lines(found: Recommendation) -> list[str]:
     if needs.least_releases is not None:
         lines.append(f"  {needs.least_releases} draws, if all of them score")
     if needs.least_records is not None:
-        lines.append(f"  {needs.least_records} records, if no loss is ever made")
+        lines.append(f"  {needs.least_records} {found.question.unit}, if no loss is ever made")
     if needs.largest_threshold is not None:
         lines.append(f"  a threshold of at most {needs.largest_threshold:.4g}")
     lines.append("The paper's limits, budgets split in halves:")
     lines.append(f"  Proposition 18: {paper.least_releases} draws in named mode")
     if paper.least_records is not None:
-        lines.append(f"  Proposition 14: {paper.least_records} records for these slacks")
+        lines.append(
+            f"  Proposition 14: {paper.least_records} {found.question.unit} for these slacks"
+        )
     if paper.sufficient_records is not None:
         lines.append(
-            f"  Proposition 17: {paper.sufficient_records:,} records suffice for named mode "
+            f"  Proposition 17: {paper.sufficient_records:,} {found.question.unit} suffice for "
+            "named mode "
             "(Hoeffding tests)"
         )
     if paper.direct_shortfall is not None and paper.direct_shortfall < 1.0:
@@ -347,14 +350,17 @@ def plan_toml(found: Recommendation) -> str:
     option, law = found.chosen, found.law
     plan, claim = option.plan, option.plan.claim
     lines = [
-        f"# target: {plan.n} records; every mechanism: draws = {plan.releases}",
+        f"# target: {plan.n} {found.question.unit}; every mechanism: draws = {plan.releases}",
     ]
+    if found.question.unit != "records":
+        lines.append("# the records of [plan] are clusters")
     if plan.digits is not None:
         lines.append(f"# at the top of the file: disclosure = {{ digits = {plan.digits} }}")
     for requirement in option.requirements:
         if requirement.slack is not None:
             ramp = "" if requirement.ramp is None else f', ramp = "{requirement.ramp!r}"'
-            lines.append(f'# requirement {requirement.name}: slack = "{requirement.slack!r}"{ramp}')
+            name = printable(requirement.name)
+            lines.append(f'# requirement {name}: slack = "{requirement.slack!r}"{ramp}')
     if found.ramps:
         lines.append(
             '# or at registration, by a [[pilot]]: ramp = { width = "development", pilot = "NAME" }'
@@ -374,12 +380,12 @@ def plan_toml(found: Recommendation) -> str:
         f"draws = {plan.releases}",
         f'power = "{option.power.shown}"',
         f'reliability = "{law.reliability:.4g}"',
-        f'origin = "{_quoted(law.origin)}"',
+        f"origin = {toml(law.origin)}",
         f'cost = "{option.cost:.10g}"',
         f"seed = {found.seed}",
         "[plan.margins]",
         *(
-            f'"{_quoted(r.name)}" = "{float(margin):.6g}"'
+            f'{toml_key(r.name)} = "{float(margin):.6g}"'
             for r, margin in zip(law.requirements, law.margins, strict=True)
         ),
     ]
@@ -410,11 +416,7 @@ def _toml(value: Choice) -> str:
     """Return a choice as it is registered: levels as exact text, whole numbers as such."""
     if isinstance(value, int):
         return str(value)
-    return f'"{value.value if isinstance(value, Enum) else decimal_text(value)}"'
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    return toml(value.value if isinstance(value, Enum) else decimal_text(value))
 
 
 def decimal_text(value: Fraction) -> str:

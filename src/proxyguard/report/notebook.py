@@ -142,6 +142,7 @@ def plan_tables(plan: PlanReport) -> list[ReportTable]:
     """
     stress = [
         (f"{tried.reliability:.3f}", f"x {tried.margin_factor:g}", f"{tried.power:.3f}",
+         "exact" if tried.standard_error == 0.0 else f"+-{tried.standard_error:.3f}",
          f"{tried.regret:.3f}")
         for tried in plan.stress
     ]  # fmt: skip
@@ -159,7 +160,7 @@ def plan_tables(plan: PlanReport) -> list[ReportTable]:
         _options("Sizes that were tried", plan.found.sizes,
                  "Powers of the search, on few simulated targets."),
         table("If the pilot was wrong",
-              ("reliability", "margins", "chance of validation", "regret"), stress),
+              ("reliability", "margins", "chance of validation", "error", "regret"), stress),
         table("Necessary, whatever the releases score", ("what", "least"),
               [(words, f"{number:.4g}") for words, number in least if number is not None]),
     ]  # fmt: skip
@@ -171,15 +172,15 @@ def _chosen(plan: PlanReport) -> ReportTable:
     option = found.chosen
     rows = [
         ("law", f"{found.law.origin}; {found.law.reliability:.1%} of releases valid"),
-        ("target records", f"{option.plan.n:,}"),
+        (f"target {found.question.unit}", f"{option.plan.n:,}"),
         ("draws", f"{option.plan.releases:,}"),
         ("way", f"{option.way.label}; tests: {option.way.tests}"),
         ("reliability above", f"{option.plan.claim.target:g}"),
         ("chance of validation", option.power.words),
         ("cost", f"{option.cost:,.10g}"),
     ]
-    if not found.reaches:
-        rows.append(("falls short of", f"{found.question.power:g}"))
+    if found.shortfall:
+        rows.append(("falls short", found.shortfall))
     if plan.hopeless:
         rows += [("cannot succeed", why) for why in found.needs.obstacles]
     if plan.sequential is not None:

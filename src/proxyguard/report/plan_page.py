@@ -118,7 +118,7 @@ def _sliders(found: Recommendation, assumed: Assumptions) -> list[tuple[str, lis
     return [
         ("Sizes", [
             # By ratios: the script turns the share of the way into a number.
-            Slider(name="records", label="target records", low=0, high=1000, start=500),
+            Slider(name="records", label=f"target {question.unit}", low=0, high=1000, start=500),
             Slider(name="draws", label="draws", low=0, high=1000, start=500),
         ]),
         ("Wanted", [
@@ -166,9 +166,10 @@ def _basis(found: Recommendation, assumed: Assumptions) -> list[str]:
         if deviation is not None
     ]
     lines = [
-        f"Planned by proxyguard plan, from {found.law.origin}: {option.plan.n:,} records, "
+        f"Planned by proxyguard plan, from {found.law.origin}: {option.plan.n:,} {question.unit}, "
         f"{option.plan.releases:,} draws; {option.way.label}; tests: {option.way.tests}; chance "
         f"{option.power.words}. Reset brings the sliders back there.",
+        *found.obstacles,
         "The page predicts and certifies nothing: its chances hold if the sliders are right.",
     ]
     if counted:
@@ -191,8 +192,8 @@ def _basis(found: Recommendation, assumed: Assumptions) -> list[str]:
             if assumed.excess == 0.0
             else f"which they miss by {assumed.excess:.2g} margins."
         ),
-        "Records are taken as drawn independently, and the losses of several requirements as "
-        "independent of each other.",
+        f"{question.unit.capitalize()} are taken as drawn independently, and the losses of several "
+        "requirements as independent of each other.",
         "Named mode counts releases that pass Holm's first level; Holm recognizes somewhat more. "
         "Not on this page: subgroups, the tests of Hoeffding, Bentkus and the empirical Bernstein "
         "inequality, slack and ramp scores, and hybrid, count, smooth, block and sequential mode; "
