@@ -266,6 +266,7 @@ DOORS: dict[str, Door] = {
         "reliability": [NAN, INF, -0.1, 1.1, "x", True, [], *STRANGE],
         "counting": [*ARRAY, [[0.5]], [[True]], ZEROS[0] > 0],
         "answers": [*ARRAY, [[0.5, 0.5, 0.5]], [0.5]],
+        "share": [NAN, INF, 0, -0.1, 1.1, "x", True, [], *STRANGE],
     }),
     "recommend": (recommended, {"law": LAW, "question": QUESTION}, {
         "law": [*OBJECT, None], "question": [*OBJECT, None], "seed": [*SEED, None],

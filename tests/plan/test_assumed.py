@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from plan.page_twin import direct, named
 from proxyguard import Requirement
 from proxyguard.plan.assumed import Assumptions
-from proxyguard.plan.law import assumed_law, pilot_law
+from proxyguard.plan.law import Law, assumed_law, pilot_law
 from proxyguard.plan.question import Question, settings, ways
+from proxyguard.plan.recommend import recommend
+from proxyguard.plan.report import PlanReport
 from proxyguard.plan.search import exact_power, power, power_on
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.test import ComponentTest
@@ -28,7 +33,7 @@ def test_the_direct_power_of_two_valued_losses_is_the_best_exact_one() -> None:
         )  # fmt: skip
         plans = [plan for plan, _ in settings(way, QUESTION, law, 300, 60)]
         powers = [exact_power(law, plan) for plan in plans]
-        found = Assumptions.of(law, QUESTION).direct(300, 60)
+        found = direct(Assumptions.of(law, QUESTION), 300, 60)
         assert found.power == pytest.approx(max(p for p in powers if p is not None), rel=1e-9)
         # The sum over sets of kinds is what targets give that are drawn by the thousand.
         best = plans[int(np.argmax(powers))]
@@ -47,7 +52,7 @@ def test_the_named_power_is_never_above_that_of_holm() -> None:
         (power(law, plan, repetitions=2000) for plan, _ in settings(way, QUESTION, law, 300, 60)),
         key=lambda found: found.value,
     )
-    found = Assumptions.of(law, QUESTION).named(300, 60).power
+    found = named(Assumptions.of(law, QUESTION), 300, 60).power
     assert 0.1 < found < holm.value + 4 * holm.standard_error
 
 
@@ -66,7 +71,7 @@ def test_bets_are_approximated_to_a_twentieth(
         way for way in ways(QUESTION, [requirement])
         if way.mode == "direct" and way.test is ComponentTest.BETTING
     )  # fmt: skip
-    found = Assumptions.of(law, QUESTION).direct(n, 60)
+    found = direct(Assumptions.of(law, QUESTION), n, 60)
     (plan,) = (
         plan for plan, _ in settings(way, QUESTION, law, n, 60)
         if f"{float(plan.claim.registered()['threshold'])}" == found.tuned  # type: ignore[arg-type]
@@ -92,3 +97,44 @@ def test_assumptions_are_found_again_in_the_law_that_was_made_from_them() -> Non
     assert (Assumptions.of(alike, QUESTION).spread, Assumptions.of(alike, QUESTION).excess) == (
         pytest.approx(0.0, abs=1e-9), 0.0,
     )  # fmt: skip
+
+
+def test_a_subgroup_has_as_many_records_as_chance_gives_it() -> None:
+    old = replace(ERROR, name="old", group="old")
+    law = assumed_law([old], margins=[0.1], reliability=0.95, spread=0.2, shares=[0.2])
+    question = replace(QUESTION, n=2000)
+    (way,) = (
+        way for way in ways(question, [old])
+        if way.mode == "direct" and way.test is ComponentTest.BINOMIAL
+    )  # fmt: skip
+    found = direct(Assumptions.of(law, question), 2000, 60)
+    (plan,) = (
+        plan for plan, _ in settings(way, question, law, 2000, 60)
+        if f"{float(plan.claim.registered()['threshold'])}" == found.tuned  # type: ignore[arg-type]
+    )  # fmt: skip
+    drawn = power_on(Targets(law, 2000, repetitions=3000, seed=3), plan)
+    assert abs(drawn.value - found.power) < 4 * drawn.standard_error
+    assert 0.2 < found.power < 0.95
+
+
+def law_of_all() -> Law:
+    return assumed_law([ERROR], margins=[0.1], reliability=0.95, spread=0.2)
+
+
+def test_what_few_records_make_of_margins_is_told_apart_from_what_releases_do() -> None:
+    rng = np.random.default_rng(4)
+    # Forty releases alike, each on 150 records of its own luck.
+    alike = (rng.random((40, 150, 1)) < 0.2).astype(float)
+    law = pilot_law(alike, [ERROR], reliability="0.95")
+    found = Assumptions.of(law, QUESTION)
+    assert found.chance_spread == pytest.approx(found.spread, rel=0.25)
+    asked = replace(QUESTION, modes=("direct",))
+    said = str(PlanReport(found=recommend(law, asked, repetitions=60, effort=1e4, compare=False)))
+    assert "is what the chance of their few records gives" in said
+    # Releases that differ on as many records: little of it is the records' doing.
+    hard = rng.random((1, 4000))
+    risks = rng.uniform(0.05, 0.25, size=(40, 1))
+    differ = (hard < risks).astype(float)[:, :, None]
+    found = Assumptions.of(pilot_law(differ, [ERROR], reliability="0.95"), QUESTION)
+    assert found.chance_spread < 0.2 * found.spread
+    assert Assumptions.of(law_of_all(), QUESTION).chance_spread == 0.0

@@ -105,8 +105,6 @@ def plan(
         else:
             laws = {"plan": _law(require, losses, reliability, spread, excess)}
             question = _question(choices)
-        if page is not None and any(law.counting is not None for law in laws.values()):
-            raise typer.BadParameter("--page has no subgroups: leave it out, or their requirements")
         # Of several mechanisms some may be past hope; one alone is planned for whatever it is.
         poor = {
             name: law for name, law in laws.items()

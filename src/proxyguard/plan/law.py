@@ -62,6 +62,8 @@ class Law:
     answers
         What every kind of release answers itself where a requirement is about a share, one row a
         kind and one column a requirement; None where that is not known, or there are no shares.
+    sampled
+        Whether the kinds of record are a sample of them, as those of pilots are.
 
     Raises
     ------
@@ -87,6 +89,7 @@ class Law:
     origin: str
     counting: tuple[NDArray[np.bool_], ...] | None = None  # J arrays, (m_j,)
     answers: Array | None = None  # (A, J)
+    sampled: bool = False
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -103,6 +106,7 @@ class Law:
             put(name, tuple(real_array(one, name) for one in listed(getattr(self, name), name)))
         put("releases", real_array(self.releases, "chances of releases"))
         put("joint", flag(self.joint, "joint"))
+        put("sampled", flag(self.sampled, "sampled"))
         if not isinstance(self.origin, str):
             raise RegistryError(f"origin says in words where a law is from, got {self.origin!r}")
         if not len(self.requirements) == len(self.losses) == len(self.records) > 0:
@@ -205,6 +209,31 @@ class Law:
         share = self.releases[valid] / self.releases[valid].sum()
         width = np.array([r.width for r in self.requirements])
         return np.asarray((self.limits - share @ self.means[valid]) * width)
+
+    @property
+    def spread(self) -> Array:
+        """How far margins of valid releases stray from their mean, in deviations, (J,)."""
+        valid = self.valid
+        share = self.releases[valid] / self.releases[valid].sum()
+        means = self.means[valid]
+        return np.asarray(np.sqrt(np.maximum(share @ (means - share @ means) ** 2, 0.0)))
+
+    @property
+    def chance_spread(self) -> Array:
+        """How far they would stray if all were alike and the pilot's few records differed, (J,).
+
+        0 where the records of the law are no sample.
+        """
+        if not self.sampled:
+            return np.zeros(len(self.requirements))
+        valid = self.valid
+        share = self.releases[valid] / self.releases[valid].sum()
+        found = []
+        for table, chance in zip(self.losses, self._within, strict=True):
+            apart = table[valid] - share @ table[valid]  # a hard record is hard for every release
+            variance = share @ (apart**2 @ chance - (apart @ chance) ** 2)
+            found.append(max(0.0, float(variance)) / max(1, int(np.count_nonzero(chance))))
+        return np.sqrt(found)
 
     @property
     def _ends(self) -> tuple[Array, Array]:
@@ -372,6 +401,7 @@ def pilot_law(
         raise RegistryError(
             f"share is above 0 and at most 1, and counting says it by itself; got {share!r}"
         )
+    requirements = _grouped(requirements, [part] * len(requirements))
     tables = []
     for j, requirement in enumerate(requirements):
         column = values[:, :, j]
@@ -396,6 +426,7 @@ def pilot_law(
         origin=f"{count} pilot releases on {n} records",
         counting=masks,
         answers=None if answers is None else real_array(answers, "answers"),
+        sampled=True,
     )
     return (
         _cautious(law) if reliability is None else law.with_reliability(float(exact(reliability)))
@@ -449,6 +480,16 @@ def _different(requirements: object) -> tuple[Requirement, ...]:
     if len(read) != len(given) or not read or len({r.name for r in read}) < len(read):
         raise RegistryError(f"requirements are Requirement(...) of different names, got {given!r}")
     return read
+
+
+def _grouped(
+    requirements: Sequence[Requirement], shares: Sequence[float]
+) -> tuple[Requirement, ...]:
+    """Return requirements about a part of the records as such, though nothing names the part."""
+    return tuple(
+        replace(r, group=f"the subgroup of {r.name}") if share < 1.0 and r.group is None else r
+        for r, share in zip(requirements, shares, strict=True)
+    )
 
 
 def nearest_requirements(margins: Array) -> NDArray[np.intp]:
@@ -574,6 +615,7 @@ def assumed_law(
     sizes = [1.0] * len(requirements) if shares is None else reals(shares, "shares")
     if len(sizes) != len(requirements) or not all(0.0 < share <= 1.0 for share in sizes):
         raise RegistryError(f"shares are above 0 and at most 1, one a requirement, got {shares}")
+    requirements = _grouped(requirements, sizes)
     losses, records, counting = [], [], []
     for j, requirement in enumerate(requirements):
         means = every[:, j]

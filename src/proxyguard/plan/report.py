@@ -111,6 +111,13 @@ def _chosen_lines(found: Recommendation) -> list[str]:
         f"{1 - DOUBTED_MARGIN:.0%} smaller), the chance is {found.doubted.words}.",
     ]
     lines += _group_words(law)
+    by_chance, margins = law.chance_spread, law.spread
+    if np.any(by_chance > 0.5 * margins):
+        lines.append(
+            f"Margins of the pilots differ by {np.max(margins):.2g} of their range (standard "
+            f"deviation), and {np.max(by_chance):.2g} is what the chance of their few records "
+            "gives where all releases are alike: pilots on more records would plan with less."
+        )
     if found.question.unit == "clusters":
         lines.append(
             "The unit is the cluster, and its loss the mean over its records, which the binomial "

@@ -1,7 +1,7 @@
 """A plan as a page with sliders: what it assumes goes in, its chance is computed in the browser.
 
 The page's two scripts are `templates/bounds.js`, bounds that other pages can share, and
-`templates/plan.js`; `plan.assumed` computes the same in Python. What the plan itself found, by
+`templates/plan.js`; `plan.assumed` says what it computes from. What the plan itself found, by
 simulation where it had to, stands beside it in words.
 """
 
@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 from typing import TYPE_CHECKING
 
 from proxyguard.documents.canonical import Plain
 from proxyguard.errors import RegistryError
 from proxyguard.plan.assumed import Assumptions
+from proxyguard.plan.question import MOST_RECORDS
 from proxyguard.plan.recommend import Recommendation
-from proxyguard.plan.report import decimal_text
+from proxyguard.plan.report import decimal_text, group_lines, plan_toml
+from proxyguard.registry.design import Sampling
 from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.test import ComponentTest
 from proxyguard.report.html import data_markup, render_page
 
 if TYPE_CHECKING:
@@ -27,6 +31,9 @@ WANTED = 0.8
 
 TESTS = [("betting", "betting, approximately"), ("chernoff", "Chernoff, approximately")]
 """Tests of losses that are not two-valued, by their names and in words."""
+
+PAGE_MODES = ("direct", "named")
+"""Modes that the page computes."""
 
 # The largest share of the way from a limit to the lower bound that a slider offers as a margin.
 _ROOM = 0.98
@@ -53,6 +60,7 @@ class PlanView:
     sliders: list[tuple[str, list[Slider]]]
     tests: list[tuple[str, str]]
     basis: list[str]
+    unit: str
 
 
 def plan_page(found: Recommendation) -> str:
@@ -66,37 +74,51 @@ def plan_page(found: Recommendation) -> str:
     Raises
     ------
     RegistryError
-        A requirement is about a subgroup.
+        The design is one that no test of the page covers.
     """
-    # Its records would be taken for all of them, and the chance for a better one.
-    if found.law.counting is not None:
-        raise RegistryError(
-            "the page has no subgroups: how many records they have is random, and it computes with "
-            "a fixed number; read the plan itself, or leave their requirements out for the page"
-        )
     assumed = Assumptions.of(found.law, found.question)
+    tests = _tests(found)
     view = PlanView(
-        data=data_markup(_data(found, assumed)),
+        data=data_markup({**_data(found, assumed), "test": tests[0][0]}),
         sliders=_sliders(found, assumed),
         # Beside shares, other losses have the test that they have by default: a claim names one.
-        tests=[] if any(r.two_valued for r in assumed.requirements) else TESTS,
+        tests=[] if any(r.two_valued for r in assumed.requirements) else tests,
         basis=_basis(found, assumed),
+        unit=found.question.unit,
     )
     scripts = ("page.js", "bounds.js", "plan.js")
     return render_page("plan.html.j2", scripts, ("plan.css",), page=view)
 
 
+def _tests(found: Recommendation) -> list[tuple[str, str]]:
+    """Return the tests of losses that are not two-valued, as far as they cover the design."""
+    design, others = found.question.design, [r for r in found.law.requirements if not r.two_valued]
+    covering = [
+        (name, words) for name, words in TESTS
+        if not any(ComponentTest(name).objections(design, r) for r in others)
+    ]  # fmt: skip
+    if not covering or design.sampling is Sampling.WEIGHTED:
+        raise RegistryError(
+            f"the page computes with {' and '.join(name for name, _ in TESTS)}, which do not cover "
+            f"the design {type(design).__name__}; read the plan itself"
+        )
+    return covering
+
+
 def _data(found: Recommendation, assumed: Assumptions) -> dict[str, Plain]:
     """Return what the script starts from."""
-    plan, question = found.chosen.plan, found.question
+    plan, question, law = found.chosen.plan, found.question, found.law
+    own = plan.claim.mode in PAGE_MODES and found.chosen.way.score != "slack"
+    exact = found.chosen.power.exact and all(r.two_valued for r in law.requirements)
     return {
         "requirements": [
             {
                 "name": r.name, "low": r.low, "high": r.high, "limit": r.limit, "margin": margin,
-                "sd": deviation, "two_valued": r.two_valued,
+                "sd": deviation, "two_valued": r.two_valued, "share": share,
             }
-            for r, margin, deviation in zip(
-                assumed.requirements, assumed.margins, assumed.deviations, strict=True
+            for r, margin, deviation, share in zip(
+                assumed.requirements, assumed.margins, assumed.deviations, assumed.shares,
+                strict=True,
             )
         ],
         "spread": assumed.spread,
@@ -106,6 +128,17 @@ def _data(found: Recommendation, assumed: Assumptions) -> dict[str, Plain]:
         "power": float(found.chosen.power.shown),
         "n": plan.n,
         "releases": plan.releases,
+        "unit": question.unit,
+        "origin": law.origin,
+        "toml": plan_toml(found),
+        "labelled": question.labelled,
+        "screening_cost": question.screening_cost,
+        "most_records": ceil(MOST_RECORDS / min(assumed.shares)),
+        # Where the page computes the very sum of the plan, or nothing that is like it, nothing is
+        # brought into line with the plan.
+        "exact": exact and not law.joint,
+        "mode": plan.claim.mode if own else "",
+        "way": found.chosen.way.label,
     }  # fmt: skip
 
 
@@ -184,9 +217,12 @@ def _basis(found: Recommendation, assumed: Assumptions) -> list[str]:
             "betting has to be simulated, which proxyguard plan does; in trials both lay within "
             "0.05 of each other."
         )
+    if min(assumed.shares) < 1.0:
+        lines += [line.strip() for line in group_lines(found)[2:]]
     lines += [
-        f"Margins of valid releases are spread evenly by {assumed.spread:.0%} around the sliders; "
-        "invalid releases meet every requirement but one, "
+        f"Margins of valid releases are spread evenly by {assumed.spread:.0%} around the sliders"
+        + _by_chance(assumed)
+        + "; invalid releases meet every requirement but one, "
         + (
             "which they miss by the least there is."
             if assumed.excess == 0.0
@@ -195,10 +231,20 @@ def _basis(found: Recommendation, assumed: Assumptions) -> list[str]:
         f"{question.unit.capitalize()} are taken as drawn independently, and the losses of several "
         "requirements as independent of each other.",
         "Named mode counts releases that pass Holm's first level; Holm recognizes somewhat more. "
-        "Not on this page: subgroups, the tests of Hoeffding, Bentkus and the empirical Bernstein "
+        "Not on this page: the tests of Hoeffding, Bentkus and the empirical Bernstein "
         "inequality, slack and ramp scores, and hybrid, count, smooth, block and sequential mode; "
         "proxyguard plan compares them.",
         f"A false validation has probability {question.level:.3g} at the most"
         + (f", for each of {question.mechanisms} mechanisms." if question.mechanisms > 1 else "."),
     ]
     return lines
+
+
+def _by_chance(assumed: Assumptions) -> str:
+    """Return what of the spread the few records of pilots make by chance, where it is much."""
+    if assumed.chance_spread < 0.5 * assumed.spread or not assumed.chance_spread:
+        return ""
+    return (
+        f" (a spread of {assumed.chance_spread:.0%} is what the chance of the pilots' few records "
+        "gives where all releases are alike: pilots on more records would plan with less)"
+    )

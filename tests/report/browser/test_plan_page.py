@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import random
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
-from proxyguard import Question, Requirement, assumed_law, recommend
+from plan.page_twin import direct, named
+from proxyguard import Question, Requirement, assumed_law, pilot_law, recommend
 from proxyguard.plan.assumed import Assumptions
+from proxyguard.plan.law import Law
 from proxyguard.plan.recommend import Recommendation
+from proxyguard.plan.report import PlanReport
 from proxyguard.registry.test import ComponentTest
 from report.browser.conftest import Opener
 
@@ -42,7 +47,7 @@ def open_page(opened: Opener, found: Recommendation, **options: Any) -> Page:
 
 def random_setting(rng: random.Random) -> Assumptions:
     count = rng.choice([1, 1, 2, 3])
-    requirements, margins, deviations = [], [], []
+    requirements, margins, deviations, shares = [], [], [], []
     for j in range(count):
         low, width = rng.choice([0.0, -1.0]), rng.choice([1.0, 2.0])
         limit = rng.uniform(0.08, 0.45)
@@ -55,13 +60,14 @@ def random_setting(rng: random.Random) -> Assumptions:
         )
         margins.append(rng.uniform(0.2, 0.55) * limit * width)
         deviations.append(None if two_valued else rng.uniform(0.05, 0.3) * width)
+        shares.append(1.0 if rng.random() < 0.6 else rng.uniform(0.1, 0.9))
     target = rng.choice([0.6, 0.7, 0.8, 0.9])
     return Assumptions(
         requirements=tuple(requirements), margins=tuple(margins), deviations=tuple(deviations),
         reliability=rng.uniform(target + 0.02, 1.0), spread=rng.choice([0.0, 0.2, 0.4]),
         excess=rng.choice([0.0, 0.3]), reliability_target=str(target),
         alpha=rng.choice(["0.05", "0.02", "0.1"]),
-        test=rng.choice([ComponentTest.BETTING, ComponentTest.CHERNOFF]),
+        test=rng.choice([ComponentTest.BETTING, ComponentTest.CHERNOFF]), shares=tuple(shares),
     )  # fmt: skip
 
 
@@ -76,9 +82,10 @@ def test_powers_are_those_of_python_at_fifty_random_settings(
         asked = {
             "requirements": [
                 {"low": r.low, "high": r.high, "limit": r.limit, "margin": margin,
-                 "sd": deviation, "two_valued": r.two_valued}
-                for r, margin, deviation in zip(setting.requirements, setting.margins,
-                                                setting.deviations, strict=True)
+                 "sd": deviation, "two_valued": r.two_valued, "share": share}
+                for r, margin, deviation, share in zip(setting.requirements, setting.margins,
+                                                       setting.deviations, setting.shares,
+                                                       strict=True)
             ],
             "reliability": setting.reliability, "spread": setting.spread,
             "test": setting.test.value, "excess": setting.excess,
@@ -89,7 +96,7 @@ def test_powers_are_those_of_python_at_fifty_random_settings(
             "([s, n, R]) => [planner.direct(s, n, R).power, planner.named(s, n, R).power]",
             [asked, n, releases],
         )
-        there = [setting.direct(n, releases).power, setting.named(n, releases).power]
+        there = [direct(setting, n, releases).power, named(setting, n, releases).power]
         assert here == pytest.approx(there, abs=1e-9)
         middling += sum(0.01 < power < 0.99 for power in there)
     assert middling > 25  # powers of 0 and 1 would agree by themselves
@@ -123,11 +130,11 @@ def test_the_cheapest_plan_reaches_the_wanted_chance_and_a_record_less_does_not(
     value = tomllib.loads(page.locator("#pg-toml").inner_text())
     n, releases = value["plan"]["records"], value["plan"]["draws"]
     assumed = Assumptions.of(found.law, found.question)
-    assert assumed.direct(n, releases).power == pytest.approx(
+    assert direct(assumed, n, releases).power == pytest.approx(
         float(value["plan"]["power"]), abs=5.1e-4
     )
-    assert max(assumed.direct(n, releases).power, assumed.named(n, releases).power) >= 0.8
-    assert assumed.direct(n - 1, releases).power < 0.8
+    assert max(direct(assumed, n, releases).power, named(assumed, n, releases).power) >= 0.8
+    assert direct(assumed, n - 1, releases).power < 0.8
     assert value["claim"]["mode"] == "direct"
     assert value["claim"]["test"] == "binomial"
     assert float(value["claim"]["threshold"]) < 0.05
@@ -156,7 +163,7 @@ def test_the_page_begins_with_the_chance_of_the_plan_and_says_when_it_computes(
     )
     assert seen == "visible"
     assert "as proxyguard plan has it" not in page.locator(".pg-chance-words").inner_text()
-    assert "Not on this page: subgroups, the tests of Hoeffding" in page.content()
+    assert "Not on this page: the tests of Hoeffding" in page.content()
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -176,3 +183,83 @@ def test_keys_move_a_slider_and_reset_brings_it_back(
     assert page.locator(".pg-chance").inner_text() == before
     # Nothing sticks out of the window.
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def pilots(count: int = 20, records: int = 300) -> Law:
+    rng = np.random.default_rng(5)
+    hard = rng.random((1, records))
+    first = (hard < rng.uniform(0.03, 0.07, size=(count, 1))).astype(float)
+    second = (rng.random((count, records)) < 0.04).astype(float)
+    pair = [replace(ERROR, name=name, limit=0.12) for name in ("one", "two")]
+    return pilot_law(np.stack([first, second], axis=2), pair)
+
+
+def test_page_and_plan_agree_on_what_is_enough(opened: Opener) -> None:
+    law = pilots()
+    question = Question(
+        reliability_target="0.8", power=0.9, modes=["direct"], tests=["binomial"], release_cost=3.0
+    )
+    found = recommend(law, question, repetitions=1000)
+    assert found.reaches
+    page = open_page(opened, found)
+    chosen = page.locator("#pg-toml").inner_text()
+    # Untouched, the blocks are the plan's own: its way, its origin, its cost.
+    assert tomllib.loads(chosen) == tomllib.loads(PlanReport(found=found).to_toml())
+    assert "20 pilot releases on 300 records" in chosen
+    assert "for the " in page.locator(".pg-shift").inner_text()
+    # The plan reaches the wanted chance, and on the page it does as well: none dearer is cheapest.
+    words = page.locator(".pg-cheapest").inner_text().replace(",", "")
+    cost = float(words.rpartition("cost ")[2].rstrip("."))
+    assert words.startswith("Cheapest for 90")
+    assert cost <= found.chosen.cost + 1
+    # Elsewhere than at the plan: still of these pilots, and their cost to the last digit.
+    page.get_by_role("button", name="Take these sizes").click()
+    moved = tomllib.loads(page.locator("#pg-toml").inner_text())["plan"]
+    assert moved["origin"] == law.origin
+    assert float(moved["cost"]) == moved["records"] + 3 * moved["draws"]
+
+
+def test_a_way_that_the_page_does_not_compute_is_named(opened: Opener) -> None:
+    question = Question(reliability_target="0.8", n=1100, releases=56, modes=["hybrid"])
+    page = open_page(opened, recommend(pilots(), question, repetitions=60, effort=1e4))
+    assert "The plan's way, hybrid, sharp, is not on this page" in page.content()
+
+
+def test_many_draws_are_searched_as_far_as_the_plan_has_gone(opened: Opener) -> None:
+    law = assumed_law([ERROR], margins=[0.03], reliability=0.84, spread=0.2)
+    question = Question(
+        reliability_target="0.8", n=9000, releases=1500, power=0.8, modes=["direct"],
+        tests=[ComponentTest.BINOMIAL],
+    )  # fmt: skip
+    found = recommend(law, question, repetitions=100)
+    assert found.reaches
+    page = open_page(opened, found)
+    assert "Cheapest for 80" in page.locator(".pg-cheapest").inner_text()
+    # No number of an axis is cut by the edge of its picture.
+    cut = page.evaluate(
+        "[...document.querySelectorAll('.pg-plan svg text')].filter((text) => {"
+        " const box = text.getBBox(), view = text.ownerSVGElement.viewBox.baseVal;"
+        " return box.x < -1 || box.x + box.width > view.width + 1; }).map((t) => t.textContent)"
+    )
+    assert cut == []
+
+
+def test_a_subgroup_has_its_share_and_its_cost_on_the_page(opened: Opener) -> None:
+    old = replace(ERROR, name="old", group="old")
+    law = assumed_law([old], margins=[0.1], reliability=0.95, spread=0.2, shares=[0.068])
+    question = Question(
+        reliability_target="0.8", n=6000, releases=60, modes=["direct"], screening_cost=0.1,
+        tests=[ComponentTest.BINOMIAL],
+    )  # fmt: skip
+    found = recommend(law, question, repetitions=300)
+    page = open_page(opened, found)
+    said = page.locator(".pg-chance-words").inner_text()
+    assert f"for a cost of {round(found.chosen.cost):,}" in said
+    assert "old: 0.068 of the records" in page.content()
+    power = page.evaluate(
+        "planner.direct({ ...JSON.parse(document.querySelector('.pg-plan script').textContent),"
+        " target: 0.8, test: 'betting', reliability: 0.95 }, 6000, 60).power"
+    )
+    assumed = Assumptions.of(found.law, found.question)
+    assert power == pytest.approx(direct(assumed, 6000, 60).power, abs=1e-9)
+    assert abs(power - found.chosen.power.value) < 4 * found.chosen.power.standard_error

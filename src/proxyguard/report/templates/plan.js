@@ -1,10 +1,11 @@
 "use strict";
-// What one setting of assumed margins gives, step by step as `plan/assumed.py` has it.
+// What one setting of assumed margins gives (`plan/assumed.py`); `tests/plan/page_twin.py` does the same.
 const planner = (() => {
   const SPREAD = 7, SHARES = [0.5, 0.8, 0.9, 0.95];
   const STEPS = [0, 0.125, 0.25, 0.5, 1, 1.5, 2.5, 4, 6];
   const TRUNCATION = 0.9;  // the largest share of its capital that a bet stakes
   const SIZES = 24, MOST_DRAWS = 400, MOST_RECORDS = 20000;
+  const WIDE = 9, NODES = 64;  // deviations of a subgroup's size that count; sizes that stand for all
 
   // What does not depend on the records is kept until the claim changes.
   let kept = { claim: "", envelopes: new Map(), thresholds: new Map(), counts: new Map() };
@@ -72,8 +73,59 @@ const planner = (() => {
 
   const unitLimit = (r) => (r.limit - r.low) / (r.high - r.low);
 
-  // The chance with which each kind passes one requirement's test at a level.
+  // The chance with which each kind passes one requirement's test at a level. Of a subgroup a target
+  // has as many records as chance gives it.
   function passing(r, test, n, level, means) {
+    const share = r.share ?? 1;
+    if (share >= 1) return passingOf(r, test, n, level, means);
+    const far = WIDE * Math.sqrt(n * share * (1 - share));
+    const low = Math.max(0, Math.floor(n * share - far)), high = Math.min(n, Math.ceil(n * share + far));
+    const step = r.two_valued ? 1 : Math.max(1, Math.floor((high - low) / NODES));
+    const passed = means.map(() => 0), errors = r.two_valued ? counter(unitLimit(r), level, means) : null;
+    let sum = 0;
+    for (let m = low; m <= high; m += step) {
+      const weight = bounds.binomialPoint(m, n, share);
+      sum += weight;
+      if (m === 0) continue;  // of no record nothing is known
+      const found = errors ? errors(m) : passingOf(r, test, m, level, means);
+      for (let a = 0; a < passed.length; a += 1) passed[a] += weight * found[a];
+    }
+    return passed.map((chance) => chance / sum);
+  }
+
+  // What `passingOf` gives of counts, for one number of records after the other: each step adds one
+  // record to every tail, F(k; m+1, p) = F(k; m, p) - p b(k; m, p), and at times one error.
+  function counter(v, level, means) {
+    const rates = [v, ...means], tail = rates.map(() => 0), point = rates.map(() => 0);
+    let most = -1, at = -1;
+    function begin(m) {
+      most = bounds.binomialQuantile(m, v, level);
+      rates.forEach((p, i) => {
+        tail[i] = most < 0 ? 0 : bounds.lowerTail(most, m, p);
+        point[i] = most < 0 ? 0 : bounds.binomialPoint(most, m, p);
+      });
+    }
+    return (m) => {
+      // Anew now and then, so that no rounding error grows.
+      if (at !== m - 1 || most < 0 || m % 64 === 0) begin(m);
+      else {
+        rates.forEach((p, i) => {
+          tail[i] -= p * point[i];
+          point[i] *= (m * (1 - p)) / (m - most);
+        });
+        const more = (i) => point[i] * ((m - most) * rates[i]) / ((most + 1) * (1 - rates[i]));
+        if (tail[0] + more(0) <= level) {
+          rates.forEach((_, i) => { point[i] = more(i); tail[i] += point[i]; });
+          most += 1;
+        }
+      }
+      at = m;
+      return tail.slice(1);
+    };
+  }
+
+  // The same where so many records count.
+  function passingOf(r, test, n, level, means) {
     const v = unitLimit(r);
     if (r.two_valued) {
       const most = bounds.binomialQuantile(n, v, level);
@@ -123,7 +175,8 @@ const planner = (() => {
 
   function withThreshold(setting, n, R, t) {
     let kappa = t;
-    if (setting.requirements.every((r) => r.two_valued))  // only counts leave gaps below t
+    // Only counts leave gaps below t, and those of a subgroup change with its size.
+    if (setting.requirements.every((r) => r.two_valued && (r.share ?? 1) >= 1))
       kappa = Math.max(...setting.requirements.map((r) => {
         const most = bounds.binomialQuantile(n, unitLimit(r), t);
         return most < 0 ? 0 : bounds.lowerTail(most, n, unitLimit(r));
@@ -172,9 +225,12 @@ const planner = (() => {
 
   // For each number of draws the fewest records that reach the wanted chance, if any do.
   function frontier(setting, wanted) {
-    const first = fewestDraws(setting), line = [];
-    let near = MOST_RECORDS;
-    for (const R of geometric(first, Math.max(MOST_DRAWS, 4 * first), SIZES)) {
+    const first = fewestDraws(setting), line = [], most = setting.most_records ?? MOST_RECORDS;
+    const draws = geometric(first, Math.max(MOST_DRAWS, 4 * first, setting.most_draws ?? 0), SIZES);
+    // The draws of the plan itself are one of those that are asked.
+    if (setting.planned_draws >= first) draws.push(setting.planned_draws);
+    let near = most;
+    for (const R of [...new Set(draws)].sort((a, b) => a - b)) {
       // What reached it before is asked first: one that does is enough.
       const choices = [
         ...thresholds(R, setting).map((t) => (n) => withThreshold(setting, n, R, t)),
@@ -186,9 +242,9 @@ const planner = (() => {
         return reached < 0;
       };
       // More draws need no more records than a few fewer did, or hardly: look there first.
-      let low = 0, high = MOST_RECORDS + 1;
-      if (near < MOST_RECORDS && !short(near)) high = near;
-      else if (short(MOST_RECORDS)) { line.push({ R, n: null }); continue; }
+      let low = 0, high = most + 1;
+      if (near < most && !short(near)) high = near;
+      else if (short(most)) { line.push({ R, n: null }); continue; }
       const half = Math.floor(high / 2);
       if (half > 0 && short(half)) low = half;
       const n = 1 + bounds.lastWhole(short, low, high);
@@ -202,7 +258,7 @@ const planner = (() => {
     let least = null;
     for (const { R, n } of line) {
       if (n === null) continue;
-      const cost = setting.record_cost * n + setting.release_cost * R;
+      const cost = setting.each_record * n + setting.release_cost * R;
       if (least === null || cost < least.cost) least = { R, n, cost };
     }
     return least === null ? null : { ...best(setting, least.n, least.R), cost: least.cost };
@@ -224,12 +280,14 @@ const planner = (() => {
   const percent = (x, digits = 1) =>
     `${x >= 0.9995 && x < 1 ? "more than 99.9" : (100 * x).toFixed(digits)}\u00a0%`;
   const short = (x) => String(Number(x.toPrecision(4)));
+  const costOf = (records, draws) => setting.each_record * records + setting.release_cost * draws;
   // A slider of sizes goes by ratios: as many steps from 50 to 100 as from 500 to 1,000.
   const atStep = (low, high, step) => Math.round(low * (high / low) ** (step / 1000));
   const stepOf = (low, high, x) => 1000 * Math.log(x / low) / Math.log(high / low);
 
   const sliders = [...box.querySelectorAll("input[type=range]")];
-  const ends = { records: [20, planner.MOST_RECORDS], draws: [5, 2000] };
+  const MOST = Math.max(planner.MOST_RECORDS, given.most_records, given.n);
+  const ends = { records: [20, MOST], draws: [5, Math.max(2000, given.releases)] };
   const number = (name) => Number($(`#pg-${name}`).value);
   const size = (name) => atStep(...ends[name], number(name));
   const setSize = (name, x) => { $(`#pg-${name}`).value = stepOf(...ends[name], x); };
@@ -240,8 +298,10 @@ const planner = (() => {
     wanted = number("wanted") / 100;
     const target = number("target") / 100;
     setting = {
-      ...given, target, test: $("#pg-test")?.value ?? "betting", reliability: Math.max(number("reliability") / 100, target),
+      ...given, target, test: $("#pg-test")?.value ?? given.test, reliability: Math.max(number("reliability") / 100, target),
+      each_record: given.screening_cost + given.labelled * number("record-cost"),
       record_cost: number("record-cost"), release_cost: number("release-cost"),
+      most_records: MOST, most_draws: given.releases, planned_draws: given.releases,
       requirements: given.requirements.map((r, j) => ({ ...r, margin: number(`margin-${j}`) })),
     };
   }
@@ -293,7 +353,9 @@ const planner = (() => {
     }
     for (const value of xs) {
       mark(svg, "line", { x1: x(value), x2: x(value), y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM + 5, class: "pg-axis" });
-      mark(svg, "text", { x: x(value), y: HEIGHT - BOTTOM + 19, "text-anchor": "middle", class: "pg-quiet" }, whole(value));
+      const end = x(value) > WIDTH - RIGHT - 20;  // a number in the middle would be cut at the edge
+      mark(svg, "text", { x: end ? WIDTH - 2 : x(value), y: HEIGHT - BOTTOM + 19,
+        "text-anchor": end ? "end" : "middle", class: "pg-quiet" }, whole(value));
     }
     mark(svg, "line", { x1: LEFT, x2: WIDTH - RIGHT, y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM, class: "pg-axis" });
     mark(svg, "text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle", class: "pg-label" }, xName);
@@ -306,7 +368,9 @@ const planner = (() => {
     const y = (p) => HEIGHT - BOTTOM - p * (HEIGHT - BOTTOM - TOP);
     axes(svg, x, y, roundNumbers(low, high), [0, 0.25, 0.5, 0.75, 1], xName, (p) => `${100 * p}\u00a0%`);
     mark(svg, "line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y(wanted), y2: y(wanted), class: "pg-target" });
-    const xs = planner.geometric(low, high, LINES);
+    // The disc is a point of the curve: between two others it could lie beside it.
+    const xs = [...new Set([...planner.geometric(low, high, LINES), ...(at > low && at < high ? [at] : [])])]
+      .sort((a, b) => a - b);
     for (const [mode, look] of [["named", "pg-others"], ["direct", "pg-curve"]])
       mark(svg, "path", { d: path(xs.map((size) => [x(size), y(powerAt(mode, size))])), class: `${look} pg-open-line` });
     const now = powerAt("best", at);
@@ -316,14 +380,15 @@ const planner = (() => {
     }
   }
 
-  const MAP = { low: [5, 400], high: [20, planner.MOST_RECORDS] };
+  const MAP = { low: [5, 400], high: [20, MOST] };
   function map(cheapest) {
     const svg = $("#pg-map"), reach = line.filter((one) => one.n !== null);
     WIDTH = Math.max(260, svg.clientWidth);
     MAP.low = [line[0].R, Math.max(line[line.length - 1].R, R)];
     const x = logScale(...MAP.low, LEFT, WIDTH - RIGHT), y = logScale(...MAP.high, HEIGHT - BOTTOM, TOP);
     const inside = (records) => Math.min(MAP.high[1], Math.max(MAP.high[0], records));
-    axes(svg, x, y, roundNumbers(...MAP.low), [50, 200, 1000, 5000, 20000], "draws", whole);
+    axes(svg, x, y, roundNumbers(...MAP.low),
+      [50, 200, 1000, 5000, 20000, 100000, 500000].filter((value) => value <= MOST), "draws", whole);
     if (reach.length > 1) {
       const edge = reach.map((one) => [x(one.R), y(inside(one.n))]);
       const right = edge[edge.length - 1][0];
@@ -333,7 +398,7 @@ const planner = (() => {
     }
     if (cheapest) {
       const same = planner.geometric(...MAP.low, 60).map((draws) =>
-        [draws, (cheapest.cost - setting.release_cost * draws) / (setting.record_cost || 1e-9)])
+        [draws, (cheapest.cost - setting.release_cost * draws) / (setting.each_record || 1e-9)])
         .filter(([, records]) => records >= MAP.high[0] && records <= MAP.high[1]);
       mark(svg, "path", { d: path(same.map(([draws, records]) => [x(draws), y(records)])), class: "pg-target pg-open-line" });
       mark(svg, "path", { d: star(x(cheapest.R), y(inside(cheapest.n)), 11), class: "pg-star" });
@@ -363,7 +428,9 @@ const planner = (() => {
 
   // What is written for audit.toml.
 
-  const quoted = (text) => text.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", " ");
+  // JSON escapes as TOML does, but leaves the controls from U+007F on as they are.
+  const quoted = (text) => JSON.stringify(text).replace(/[\u007f-\u009f]/g, (sign) =>
+    `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
   // No exponent, which a declaration does not read.
   const decimal = (x) => (x >= 1e-4 ? String(x) : x.toFixed(20).replace(/0+$/, ""));
   function toml(found, chance) {
@@ -376,11 +443,12 @@ const planner = (() => {
     if (found.mode === "direct") lines.push('bound = "sharp"');
     if (found.tuned !== null)
       lines.push(found.mode === "direct" ? `threshold = "${decimal(found.tuned)}"` : `release_share = "${found.tuned}"`);
-    lines.push(`reliability_target = "${setting.target}"`, `alpha = "${quoted(given.family_alpha)}"`, "",
+    const origin = assumptionsMoved() ? `assumed margins (${margins})` : given.origin;
+    lines.push(`reliability_target = "${setting.target}"`, `alpha = ${quoted(given.family_alpha)}`, "",
       "[plan]", `records = ${n}`, `draws = ${R}`, `power = "${chance.toFixed(3)}"`,
-      `reliability = "${short(setting.reliability)}"`, `origin = "${quoted(`assumed margins (${margins})`)}"`,
-      `cost = "${short(setting.record_cost * n + setting.release_cost * R)}"`, "[plan.margins]",
-      ...setting.requirements.map((r) => `"${quoted(r.name)}" = "${short(r.margin)}"`));
+      `reliability = "${short(setting.reliability)}"`, `origin = ${quoted(origin)}`,
+      `cost = "${Number(costOf(n, R).toPrecision(10))}"`, "[plan.margins]",
+      ...setting.requirements.map((r) => `${quoted(r.name)} = "${short(r.margin)}"`));
     return `${lines.join("\n")}\n`;
   }
 
@@ -388,36 +456,54 @@ const planner = (() => {
     read();
     words();
     const found = planner.best(setting, n, R);
-    const cost = setting.record_cost * n + setting.release_cost * R;
     // Where nothing was moved stands what the plan itself has found, which may be simulated.
     const planned = sliders.every((slider, i) => slider.value === start[i]) && !($("#pg-test")?.selectedIndex > 0);
-    const chance = planned ? given.power : found.power;
+    const chance = planned ? given.power : told(found.power);
     $(".pg-chance").textContent = percent(chance);
     $(".pg-bar span").style.setProperty("inline-size", `${100 * chance}%`);
     $(".pg-chance-words").textContent = `chance that ${whole(n)} records and ${whole(R)} draws validate a ` +
-      `reliability above ${number("target")}\u00a0%, for a cost of ${whole(cost)}, ` + (planned ? "as proxyguard plan has it." : `in ${found.mode} mode.`);
-    const power = { direct: planner.direct, named: planner.named, best: planner.best };
-    curves($("#pg-by-records"), ends.records, n, (mode, x) => power[mode](setting, x, R).power, `records, with ${whole(R)} draws`);
+      `reliability above ${number("target")}\u00a0%, for a cost of ${whole(costOf(n, R))}, ` + (planned ? "as proxyguard plan has it." : `in ${found.mode} mode.`);
+    const power = Object.fromEntries(["direct", "named", "best"].map((mode) =>
+      [mode, (...sizes) => told(planner[mode](...sizes).power)]));
+    curves($("#pg-by-records"), ends.records, n, (mode, x) => power[mode](setting, x, R), `${given.unit}, with ${whole(R)} draws`);
     const few = planner.fewestDraws(setting);
-    curves($("#pg-by-draws"), [Math.min(few, R), Math.max(400, R)], R, (mode, x) => power[mode](setting, n, x).power, `draws, with ${whole(n)} records`);
-    $("#pg-toml").textContent = toml(found, chance);
+    curves($("#pg-by-draws"), [Math.min(few, R), Math.max(400, R)], R, (mode, x) => power[mode](setting, n, x), `draws, with ${whole(n)} ${given.unit}`);
+    $("#pg-toml").textContent = planned ? given.toml : toml(found, chance);
     box.classList.add("pg-working");
     cancelAnimationFrame(waiting);
     waiting = requestAnimationFrame(() => { waiting = requestAnimationFrame(search); });
   }
 
+  // Where the plan's power is simulated this page approximates it. Both say the same at the plan's own
+  // size: the page's chances are shifted, as probits, by what they differ by there.
+  const FAR = 2;  // probits apart, beyond which a shift would be no small correction
+  let shift = 0;
+  const probit = (p) => {
+    let low = -9, high = 9;
+    for (let i = 0; i < 60; i += 1) {
+      const middle = (low + high) / 2;
+      if (bounds.normalLower(middle) < p) low = middle; else high = middle;
+    }
+    return (low + high) / 2;
+  };
+  const shifting = () => shift !== 0 && !($("#pg-test")?.selectedIndex > 0);
+  const moved = (p, by) => (p <= 0 || p >= 1 ? p : bounds.normalLower(probit(p) + by));
+  const told = (power) => (shifting() ? moved(power, shift) : power);
+  const assumptionsMoved = () => $("#pg-test")?.selectedIndex > 0 || sliders.some((slider, i) =>
+    slider.value !== start[i] && /reliability|margin/.test(slider.id));
+
   let key = "", cheap = null;
   function search() {
     // Sizes and costs do not move the line of least records.
     const asked = JSON.stringify([setting.requirements, setting.test, setting.reliability, setting.target, wanted]);
-    if (asked !== key) line = planner.frontier(setting, wanted);
+    if (asked !== key) line = planner.frontier(setting, shifting() ? moved(wanted, -shift) : wanted);
     key = asked;
     cheap = planner.cheapest(setting, line);
     map(cheap);
     box.classList.remove("pg-working");
     $(".pg-cheapest").textContent = cheap
-      ? `Cheapest for ${percent(wanted, 0)}: ${whole(cheap.n)} records and ${whole(cheap.R)} draws, cost ${whole(cheap.cost)}.`
-      : `No size up to ${whole(planner.MOST_RECORDS)} records reaches ${percent(wanted, 0)}.`;
+      ? `Cheapest for ${percent(wanted, 0)}: ${whole(cheap.n)} ${given.unit} and ${whole(cheap.R)} draws, cost ${whole(cheap.cost)}.`
+      : `No size up to ${whole(MOST)} ${given.unit} and ${whole(line[line.length - 1].R)} draws reaches ${percent(wanted, 0)}.`;
     $(".pg-take").hidden = !cheap;
   }
 
@@ -427,6 +513,17 @@ const planner = (() => {
     setSize("records", given.n);
     setSize("draws", given.releases);
     start = sliders.map((slider) => slider.value);
+    read();
+    const own = given.exact || !planner[given.mode] ? null : planner[given.mode](setting, given.n, given.releases).power;
+    shift = own === null ? 0 : probit(given.power) - probit(own);
+    const far = Math.abs(shift) > FAR;
+    $(".pg-shift").textContent = given.mode === "" ? `The plan's way, ${given.way}, is not on this page, ` +
+      "which computes direct mode by p-values, and named mode: at other sizes its chances are about those."
+      : Math.abs(shift) < 0.005 ? "" : "proxyguard plan simulated its chance, and this page " +
+      `approximates it: ${percent(own)} here for the ${percent(given.power)} there. ` + (far
+        ? "That is too far apart to go by this page: ask proxyguard plan for other sizes."
+        : "All chances on this page are shifted so that both agree at the plan's sizes.");
+    if (far) shift = 0;
     show();
   }
 
@@ -453,8 +550,6 @@ const planner = (() => {
   });
   $("#pg-map").addEventListener("pointermove", (event) => { if (event.buttons) follow(event); });
   addEventListener("resize", show);
-  ends.records[1] = Math.max(planner.MOST_RECORDS, given.n);
-  ends.draws[1] = Math.max(2000, given.releases);
   box.hidden = false;
   reset();
 })();

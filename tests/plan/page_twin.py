@@ -1,0 +1,168 @@
+"""What `templates/plan.js` computes, in Python: power under assumed margins as a sum.
+
+The planner's own pieces where it has them: critical counts, thresholds, tails, kinds of release.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.stats import binom
+
+from proxyguard.exact.betting import TRUNCATION
+from proxyguard.exact.binomial import lower_tail
+from proxyguard.exact.contamination import threshold_ceiling
+from proxyguard.exact.mean import log_chernoff
+from proxyguard.exact.rounding import Array, Integers, bracket_switch
+from proxyguard.exact.sharp import critical_count
+from proxyguard.exact.special import special
+from proxyguard.modes.planning import SHARES, at_least, least_recognized, thresholds
+from proxyguard.plan.assumed import Assumptions
+from proxyguard.plan.law import assumed_kinds
+from proxyguard.plan.search import rates_of_nested
+from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.test import ComponentTest
+
+WIDE, NODES = 9.0, 64
+"""How many deviations of a subgroup's size count, and how many sizes stand for all where the
+passing chance is smooth in them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizedPower:
+    """The power of one mode at one size, and what was tuned for it: a threshold, or a share."""
+
+    mode: str
+    n: int
+    releases: int
+    power: float
+    tuned: str
+
+
+def direct(assumed: Assumptions, n: int, releases: int) -> SizedPower:
+    """Return the power of the sharp direct certificate with the best of its thresholds."""
+    target, alpha = float(Fraction(assumed.reliability_target)), float(Fraction(assumed.alpha))
+    best = SizedPower(mode="direct", n=n, releases=releases, power=0.0, tuned="")
+    for threshold in thresholds(releases, target, alpha):
+        level = float(threshold)
+        kappa = level
+        if all(r.two_valued for r in assumed.requirements) and min(assumed.shares or [1.0]) == 1.0:
+            # Only counts leave gaps below the threshold that an invalid release cannot hit.
+            kappa = max(
+                threshold_ceiling(level, two_valued=(n, r.unit_limit)) for r in assumed.requirements
+            )
+        least = int(critical_count(releases, target=target, kappa=kappa, alpha=alpha))
+        power = _power(assumed, n, releases, level, least)
+        if power > best.power:
+            best = SizedPower(mode="direct", n=n, releases=releases, power=power, tuned=threshold)
+    return best
+
+
+def named(assumed: Assumptions, n: int, releases: int) -> SizedPower:
+    """Return the power of the named certificate with the best share for its releases."""
+    target, alpha = float(Fraction(assumed.reliability_target)), Fraction(assumed.alpha)
+    best = SizedPower(mode="named", n=n, releases=releases, power=0.0, tuned="")
+    for share in SHARES:
+        level = float(alpha * Fraction(share) / releases)
+        least = least_recognized(
+            releases, target=target, alpha=float(alpha * (1 - Fraction(share)))
+        )
+        power = _power(assumed, n, releases, level, least)
+        if power > best.power:
+            best = SizedPower(mode="named", n=n, releases=releases, power=power, tuned=share)
+    return best
+
+
+def _power(assumed: Assumptions, n: int, releases: int, level: float, least: int) -> float:
+    """Return the chance of ``least`` releases or more with every p-value at most a level."""
+    if least > releases:
+        return 0.0
+    means, chances = assumed_kinds(
+        assumed.requirements, assumed.margins, reliability=assumed.reliability,
+        spread=assumed.spread, excess=assumed.excess,
+    )  # fmt: skip
+    shares = assumed.shares or (1.0,) * len(assumed.requirements)
+    tails = [
+        _passing(assumed, requirement, deviation, share, n, level, kinds)
+        for requirement, deviation, share, kinds in zip(
+            assumed.requirements, assumed.deviations, shares, means.T, strict=True
+        )
+    ]
+    summed = rates_of_nested(chances, means, tails)
+    assert summed is not None  # kinds that share their order have few sets
+    rates, sets = summed
+    return float(np.clip(sets @ at_least(least, releases, rates), 0.0, 1.0))
+
+
+def _passing(
+    assumed: Assumptions, requirement: Requirement, deviation: float | None, share: float, n: int,
+    level: float, means: Array,
+) -> Array:  # fmt: skip
+    """Return the chance with which each kind of release passes one requirement's test."""
+    if share >= 1.0:
+        return _passing_of(assumed, requirement, deviation, n, level, means)
+    # Of a subgroup a target has as many records as chance gives it.
+    far = WIDE * np.sqrt(n * share * (1.0 - share))
+    low, high = max(0, int(n * share - far)), min(n, int(np.ceil(n * share + far)))
+    step = 1 if requirement.two_valued else max(1, (high - low) // NODES)
+    sizes = np.arange(low, high + 1, step)
+    weights = binom.pmf(sizes, n, share)
+    weights /= weights.sum()
+    sizes, weights = sizes[sizes > 0], weights[sizes > 0]  # of no record nothing is known
+    if requirement.two_valued:
+        most = _most_errors(sizes, requirement.unit_limit, level)
+        counted = lower_tail(np.maximum(most, 0)[:, None], sizes[:, None], means)
+        return np.asarray(weights @ np.where(most[:, None] >= 0, counted, 0.0))
+    passed = [_passing_of(assumed, requirement, deviation, int(m), level, means) for m in sizes]
+    return np.asarray(weights @ np.stack(passed))
+
+
+def _passing_of(
+    assumed: Assumptions, requirement: Requirement, deviation: float | None, n: int, level: float,
+    means: Array,
+) -> Array:  # fmt: skip
+    """Return it where ``n`` records count."""
+    v = requirement.unit_limit
+    if requirement.two_valued:
+        most = int(_most_errors(np.array([n]), v, level)[0])
+        counted = lower_tail(np.full(means.size, max(most, 0)), n, means)
+        return counted if most >= 0 else np.zeros(means.size)
+    spread = 0.5 * np.sqrt(means * (1.0 - means))
+    sd = spread if deviation is None else np.full(means.size, deviation / requirement.width)
+    tail = _chernoff_tail if assumed.test is ComponentTest.CHERNOFF else _betting_tail
+    return tail(n, v, level, means, sd)
+
+
+def _most_errors(sizes: Integers, v: float, level: float) -> Integers:
+    """Return the most errors whose binomial p-value is at most a level; -1 where none is."""
+    low, high = np.full(sizes.size, -1), sizes.copy()
+    while np.any(high - low > 1):
+        middle = (low + high) // 2
+        fits = lower_tail(np.maximum(middle, 0), sizes, v) <= level
+        fits &= middle >= 0
+        narrow = high - low > 1
+        low, high = np.where(narrow & fits, middle, low), np.where(narrow & ~fits, middle, high)
+    return low
+
+
+def _betting_tail(n: int, v: float, level: float, means: Array, sd: Array) -> Array:
+    """Return the chance that the capital of a bet reaches ``1/level``, its logarithm normal."""
+    needed = -np.log(level)
+    stake = np.minimum(np.sqrt(2.0 * needed / n) / sd, TRUNCATION / (1.0 - v))
+    gap = v - means
+    # log(1 + x) is about x - x^2/2; a record moves the logarithm by the stake times its deviation.
+    growth = n * (stake * gap - stake**2 * (sd**2 + gap**2) / 2.0)
+    return np.asarray(special.ndtr((growth - needed) / (stake * sd * np.sqrt(n))))
+
+
+def _chernoff_tail(n: int, v: float, level: float, means: Array, sd: Array) -> Array:
+    """Return the chance that Chernoff's p-value is at most a level, the sample mean normal."""
+    # The p-value of a mean of 0 is the least there is.
+    if n * np.log1p(-v) > np.log(level):
+        return np.zeros(means.size)
+    cutoff, _ = bracket_switch(
+        lambda mean: log_chernoff(mean, n, v) > np.log(level), np.asarray(0.0), np.asarray(v)
+    )
+    return np.asarray(special.ndtr((float(cutoff) - means) * np.sqrt(n) / sd))
