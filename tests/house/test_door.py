@@ -147,7 +147,7 @@ DOORS: dict[str, Door] = {
          "releases": [1.0], "joint": True, "origin": "x"},
         {"requirements": [*LIST, None, (), (LOSS, LOSS)], "losses": [*LIST, None, ([[2.0]],)],
          "records": [*LIST, None, ([0.5],), ([NAN],)], "releases": [*ARRAY, None, [2.0], [NAN]],
-         "joint": FLAG, "origin": [3, None, object()],
+         "joint": FLAG, "sampled": FLAG, "origin": [3, None, object()],
          "counting": [*LIST, ([False],), ([True, True],), ([0.5],)],
          "answers": [*ARRAY, [[0.5, 0.5]], [0.5]]},
     ),
