@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch", reason="needs the extra torch: make test-to
 from torch import Tensor  # noqa: E402 - after the skip
 from torch.nn import functional  # noqa: E402
 
+from conftest import Effort  # noqa: E402
 from neural.plain_ctgan import PlainCtgan  # noqa: E402
 from proxyguard.adapters.networks import CtganSettings  # noqa: E402
 from proxyguard.neural.adversaries import FlatAdam  # noqa: E402
@@ -358,7 +359,6 @@ LEARNED = CtganSettings(
     embedding=6, generator=(24, 16), critic=(24, 16), epochs=30, batch_size=80,
     pac=10, generator_rate=4e-3, critic_rate=4e-3,
 )  # fmt: skip
-COMPARED = 100
 NOTICED = 1e-5
 """Of 22 p-values one would lie below this by chance in one of 5,000 versions of torch."""
 
@@ -373,16 +373,18 @@ def compared_table() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def plain_figures() -> list[dict[str, float]]:
+def plain_figures(effort: Effort) -> list[dict[str, float]]:
     plain = PlainCtgan(LEARNED, *compared_table(), (2, 3))
-    return [figures(*plain.draw(seed, 200)) for seed in range(COMPARED)]
+    draws = effort.times(whole=200, reduced=100)
+    return [figures(*plain.draw(seed, 200)) for seed in range(draws)]
 
 
 def pvalues(settings: CtganSettings, plain: Sequence[dict[str, float]]) -> dict[str, float]:
     """Return for every figure how well our draws agree with the plain ones."""
-    numbers, codes = (np.repeat(part[None], COMPARED, axis=0) for part in compared_table())
-    tables = TrainingTables(numbers, codes, (2, 3), 200, [None] * COMPARED)
-    made = draw_tables(tables, range(COMPARED), settings, torch.device("cpu"))
+    draws = len(plain)
+    numbers, codes = (np.repeat(part[None], draws, axis=0) for part in compared_table())
+    tables = TrainingTables(numbers, codes, (2, 3), 200, [None] * draws)
+    made = draw_tables(tables, range(draws), settings, torch.device("cpu"))
     ours = [figures(release.numbers, release.codes) for release in made]
     found = {}
     for name in plain[0]:

@@ -10,6 +10,7 @@ from scipy import stats
 
 torch = pytest.importorskip("torch", reason="needs the extra torch: make test-torch")
 
+from conftest import Effort  # noqa: E402 - after the skip
 from neural.plain_tabddpm import PlainTabDdpm  # noqa: E402 - after the skip
 from proxyguard.adapters.networks import TabDdpmSettings  # noqa: E402
 from proxyguard.errors import DrawError, RegistryError  # noqa: E402
@@ -207,8 +208,8 @@ def test_a_trained_model_has_the_law_of_its_table() -> None:
         assert np.corrcoef(numbers[i].numpy()[kept].T)[0, 1] == pytest.approx(original, abs=0.08)
 
 
-def test_releases_have_the_law_of_a_plain_implementation() -> None:
-    draws, n, count = 40, 80, 200
+def test_releases_have_the_law_of_a_plain_implementation(effort: Effort) -> None:
+    draws, n, count = effort.times(whole=200, reduced=40), 80, 200
     settings = TabDdpmSettings(
         steps=120, times=12, learning_rate=5e-3, average=0.97, embedding=16, hidden=(32, 32)
     )

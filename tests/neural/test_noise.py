@@ -110,3 +110,18 @@ def test_the_words_in_a_cache_are_those_of_philox(
     keys = torch.tensor([[seed & noise.MASK, seed >> 32] for seed in seeds])
     lanes = torch.stack(philox(words, (keys[:, :1], keys[:, 1:])), dim=1)
     assert torch.equal(bits, lanes.reshape(3, 48)[:, :45])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("step", [0, 7, 2**31 + 9])
+def test_a_gpu_has_the_integers_of_a_cpu_and_its_floats_to_the_last_bits(step: int) -> None:
+    seeds = [3, 2**64 - 1, 2**40 + 5]
+    there, here = Streams(seeds, torch.device("cuda")), Streams(seeds)
+    for use in Purpose:
+        for shape in ((1,), (5, 9), (1 << 17,)):
+            assert torch.equal(there.bits(use, step, shape).cpu(), here.bits(use, step, shape))
+    for law in (Streams.uniform, Streams.normal):
+        both = [law(one, Purpose.LATENT, step, (1 << 17,)).cpu() for one in (there, here)]
+        torch.testing.assert_close(*both, rtol=1e-5, atol=1e-5)
+    orders = [one.permutation(Purpose.SHUFFLE, step, 500).cpu() for one in (there, here)]
+    assert torch.equal(*orders)

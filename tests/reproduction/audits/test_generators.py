@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,8 +22,10 @@ import proxyguard as pg
 from proxyguard.errors import DrawError
 from reproduction.audits import generators, kept, reproduce
 from reproduction.audits.analyse import Run, analyse, certified_bounds, compare
+from reproduction.audits.document import part_of
 from reproduction.audits.kept import KeptDraw, Manifest
 from reproduction.audits.published import AUDITS, NAMED, Mean
+from reproduction.audits.tables import ORDER
 from reproduction.audits.workload import workload
 
 DATA = pytest.mark.skipif(
@@ -131,6 +134,51 @@ def test_rice_has_the_published_limits_and_counts(rice: pg.Audit) -> None:
         assert comparison.pvalue > 1e-4, comparison
     # What was registered, read from the evidence once more.
     assert analyse(rice, published.claims[NAMED]) == certified_bounds(rice)
+
+
+def few(table: str, outcome: str, labels: tuple[int, int]) -> pd.DataFrame:
+    """Return a table of few rows in which two numbers and a code know the outcome a little."""
+    rng = np.random.default_rng(len(table))
+    rows, known = 90, np.arange(90) % 2
+    return pd.DataFrame(
+        {"a": rng.normal(known, 1.0), "b": rng.normal(-known, 1.0), "c": rng.integers(0, 3, rows),
+         outcome: np.array(labels)[known]}
+    )  # fmt: skip
+
+
+def test_the_declaration_of_tabddpm_runs_on_few_rows_and_steps(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="needs the extra torch: make test-torch")
+    data = tmp_path / "data" / "benchmarks"
+    data.mkdir(parents=True)
+    for table, outcome, labels in (
+        ("heart", "class", (1, 2)), ("german", "class", (0, 1)),
+        ("taiwan", "default.payment.next.month", (0, 1)),
+    ):  # fmt: skip
+        few(table, outcome, labels).to_csv(data / f"{table}-tabddpm.csv", index=False)
+    text = reproduce.declaration("tabddpm")
+    for old, new in (
+        (r"rows = \d+", "rows = 30"),
+        (r"library = .*", 'library = ["fixed_logistic"]'),
+        (
+            'clip = "none"',
+            'clip = "none", device = "cpu", steps = 4, hidden = [16], embedding = 16',
+        ),
+    ):
+        text, changed = re.subn(old, new, text)
+        assert changed == 3, old
+    audit = reproduce.open_folder("tabddpm", tmp_path, None)
+    reproduce.begin(audit, text)
+    for step in (audit.register, audit.draw, audit.open):
+        step()
+    reproduce.check(audit)
+    part = part_of("tabddpm", Run(paper=audit, ours=None))
+    verdicts = [(release, here) for _, release, _, here, _ in part.verdicts]
+    assert [release for release, _ in verdicts] == list(AUDITS["tabddpm"].verdicts)
+    assert {here for _, here in verdicts} <= set(ORDER)
+    assert "(cpu)" in part.made
+    assert "| Taiwan/TabDDPM/2028 | Cost5x | +0.010 |" in part.below
+    # Nothing of the stand-ins' audit was run, which repeats these figures for its own releases.
+    assert "spread" not in part.below
 
 
 TOY = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -174,6 +175,35 @@ def test_what_is_kept_are_the_tables_of_the_recipes_and_their_bytes() -> None:
             for option in ("bins", "workload", "pairs", "max_cells"):
                 if option in recipe.options:
                     assert manifest.settings[option] == recipe.options[option]
+
+
+@pytest.mark.aim
+@pytest.mark.skipif(
+    find_spec("mbi") is None or find_spec("polars") is None,
+    reason="OpenDP's tables need mbi and polars: make test-aim",
+)
+def test_a_recipe_makes_a_draw_of_aim_and_says_what_it_took(tmp_path: Path) -> None:
+    (declared,) = kept.recipes_of("spambase-aim")
+    few = {**declared.options, "pairs": 2, "rounds": 2}  # of 16 a column, which take 20 seconds
+    recipe = replace(declared, seeds=declared.seeds[:1], options=few)
+    rng = np.random.default_rng(5)
+    spam = rng.integers(0, 2, 300)
+    words = {f"word {k}": rng.exponential(0.2 + 0.5 * spam).round(2) for k in range(3)}
+    training = pd.DataFrame({**words, "spam": spam.astype(float)})
+    # In a process of its own, as side by side: JAX starts threads, and this one forks later.
+    complete(recipe, training, tmp_path, jobs=2)
+    manifest = manifest_of(tmp_path / recipe.folder)
+    assert manifest is not None
+    (draw,) = manifest.draws
+    assert draw.failure is None
+    assert draw.seconds > 0
+    assert {"opendp", "mbi", "jax", "polars"} <= set(draw.versions)
+    assert (manifest.settings["workload"], manifest.settings["pairs"]) == ("random", 2)
+    release = release_table(path_of(tmp_path / recipe.folder, 0, recipe.seeds[0]))
+    assert list(release.columns) == list(training.columns)
+    assert len(release) == len(training)
+    assert set(release["spam"]) <= {0.0, 1.0}
+    assert release.drop(columns="spam").nunique().max() <= 6  # the middles of six bins
 
 
 @pytest.mark.reproduction
