@@ -23,7 +23,14 @@ from proxyguard.errors import TableError
 from proxyguard.registry.target import TableReading
 from proxyguard.tables import files
 from proxyguard.tables.columns import as_text, as_texts, kinds_of, typed
-from proxyguard.tables.files import RawTable, read_table, read_table_bytes, table_bytes
+from proxyguard.tables.files import (
+    RawTable,
+    content_digest,
+    read_table,
+    read_table_bytes,
+    table_bytes,
+    text_is_recoded,
+)
 
 PLAIN = TableReading()
 MISSING = ("", "NA")
@@ -63,17 +70,49 @@ def test_rows_are_taken_by_position_with_every_value_as_it_was_written(
 
 
 def test_a_row_that_is_not_taken_is_not_parsed(tmp_path: Path) -> None:
-    raw = RawTable(put(tmp_path, b"x,y\n1,2\n\xff,4\n5,6\n"), PLAIN)
+    raw = RawTable(put(tmp_path, "x,y\n1,2\n\x01,4\n5,6\n"), PLAIN)
     assert raw.take(np.array([0, 2])).to_numpy().tolist() == [["1", "2"], ["5", "6"]]
-    with pytest.raises(TableError, match="is no UTF-8 text; save the table as UTF-8"):
-        raw.take(np.array([1]))
+    assert raw.column("y") == ["2", "4", "6"]
 
 
-def test_reading_one_column_reads_nothing_else(tmp_path: Path) -> None:
-    raw = RawTable(put(tmp_path, b"x,y\n1,\xff\n3,4\n"), PLAIN)
-    assert raw.column("x") == ["1", "3"]
-    with pytest.raises(TableError, match="is no UTF-8 text; save the table as UTF-8"):
-        raw.column("y")
+def test_text_that_is_no_utf8_is_windows_1252_the_whole_file(tmp_path: Path) -> None:
+    words = "ort;größe\nMünchen;1\nOst • West;2 €\n"
+    read = TableReading(separator=";")
+    raw = RawTable(put(tmp_path, words.encode("cp1252")), read)
+    plain = RawTable(put(tmp_path, words, "plain.csv"), read)
+    assert raw.recoded
+    assert not plain.recoded
+    frames = [table.take(np.arange(2)) for table in (raw, plain)]
+    pd.testing.assert_frame_equal(*frames)
+    assert content_digest(frames[0]) == content_digest(frames[1])
+    packed = put(tmp_path, gzip.compress(words.encode("cp1252")), "t.csv.gz")
+    assert text_is_recoded(packed)
+    assert RawTable(packed, read).column("ort") == ["München", "Ost • West"]
+    # A byte that Windows-1252 does not have.
+    with pytest.raises(TableError, match="neither UTF-8 nor Windows-1252 text; save the table as"):
+        RawTable(put(tmp_path, b"x,y\n1,2\n\x81,4\n"), PLAIN)
+    with pytest.raises(TableError, match="is UTF-16 text; save the table as UTF-8"):
+        RawTable(put(tmp_path, words.encode("utf-16")), PLAIN)
+
+
+@pytest.mark.parametrize("sign", [",", ";", "\t", "|"])
+def test_a_release_is_read_by_the_separator_of_its_own_first_line(
+    tmp_path: Path, sign: str
+) -> None:
+    path = put(tmp_path, f"a{sign}b\n1{sign}2\n")
+    other = TableReading(separator=":")
+    raw = RawTable(path, other, own_separator=True)
+    assert (raw.columns, raw.separator) == (["a", "b"], sign)
+    # Where the first line has none of them the declared one stands.
+    assert RawTable(put(tmp_path, "a:b\n1:2\n"), other, own_separator=True).columns == ["a", "b"]
+
+
+def test_lines_of_other_lengths_may_come_of_another_separator(tmp_path: Path) -> None:
+    path = put(tmp_path, "a,b\n1;2,3\n")
+    with pytest.raises(TableError, match=r"its first line has ',': write read = \{ sep"):
+        RawTable(path, TableReading(separator=";"))
+    with pytest.raises(TableError, match=r"mend the line.*separator says otherwise"):
+        RawTable(put(tmp_path, "a,b\n1,2,3\n"), PLAIN)
 
 
 def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
@@ -485,7 +524,7 @@ def test_cells_of_a_text_table_have_the_limit_of_a_parquet_table(
         RawTable(put(tmp_path, "x,y\n" + "1,2\n" * 4), PLAIN)
 
 
-@pytest.mark.parametrize("line", [b'1,"' + b"x" * 200_000 + b'"', b'1,"x\xff"'])
+@pytest.mark.parametrize("line", [b'1,"' + b"x" * 200_000 + b'"', b'"' + b"y" * 200_000 + b'",1'])
 def test_a_line_that_cannot_be_split_is_named_with_its_file(folder: Path, line: bytes) -> None:
     with pytest.raises(TableError, match=r"^table\.csv, line 2 is no "):
         RawTable(put(folder, b"x,y\n" + line + b"\n"), PLAIN)

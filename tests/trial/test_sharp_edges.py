@@ -131,6 +131,49 @@ def test_a_column_is_read_as_the_user_says() -> None:
         pg.try_out(hospital(90, 1), hospital(90, 3), columns={"crp": {"kind": "numbre"}})
 
 
+def test_a_release_of_plain_numbers_and_dates_is_read_as_an_audit_reads_it() -> None:
+    def plain(seed: int) -> pd.DataFrame:
+        release = hospital(900, seed)
+        release["cost"] = [x.replace(".", "").replace(",", ".") for x in release["cost"]]
+        release["admitted"] = pd.to_datetime(release["admitted"], format="%d.%m.%Y").dt.strftime(
+            "%Y-%m-%d"
+        )
+        return release
+
+    told = {
+        way: pg.try_out(
+            hospital(900, 1), {"r": release}, outcome="ill", holdout=hospital(900, 2), **SMALL,  # type: ignore[arg-type]
+        )
+        for way, release in (("as the table", hospital(900, 3)), ("plain", plain(3)))
+    }  # fmt: skip
+    said = [line for trial in told.values() for line in (*trial.notes, *trial.unread)]
+    assert not any("cannot be read" in line for line in said)
+    assert told["plain"].to_frame().equals(told["as the table"].to_frame())
+
+
+def test_a_number_that_cannot_be_read_is_missing_in_whatever_column_and_most_stand_on_top() -> None:
+    table, usable = people(400, 1), people(400, 3)
+    one = usable.assign(age=usable["age"].astype(str).where(usable.index != 5, "old"))
+    most = usable.assign(dose=usable["dose"].astype(str) + " mg")
+    trial = pg.try_out(
+        table, {"one": one, "most": most, "strange site": usable.assign(cost="a lot")},
+        outcome="ill", holdout=people(400, 2), exclude=["cost", "stage"], **SMALL,  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert trial.unusable == {}  # of an excluded column nothing is asked
+    assert any(
+        note == "one: 1 value of 'age' cannot be read, which counts as missing; an audit would "
+        "refuse that release"
+        for note in trial.notes
+    )
+    assert (
+        "'dose' cannot be read in 1 release: most of its values are written like "
+        in (trial.heading[0])
+    )
+    assert "mg'" in trial.heading[0]
+    assert "plain numbers" in trial.heading[0]
+    assert not any("cost" in line for line in (*trial.heading, *trial.notes) if "read" in line)
+
+
 def test_named_releases_that_cannot_be_used_fail_and_the_others_are_judged() -> None:
     table, usable = people(400, 1), people(400, 3)
     trial = pg.try_out(
@@ -138,12 +181,10 @@ def test_named_releases_that_cannot_be_used_fail_and_the_others_are_judged() -> 
         {
             "usable": usable, "constant": usable.assign(ill="no"),
             "strange": usable.assign(ill=usable["ill"].where(usable.index != 5, "perhaps")),
-            "unread": usable.assign(age=usable["age"].astype(str).where(usable.index != 5, "old")),
         },
         outcome="ill", holdout=people(400, 2), **SMALL,  # type: ignore[arg-type]
     )  # fmt: skip
-    assert set(trial.unusable) == {"constant", "strange", "unread"}
-    assert trial.unusable["unread"] == "column 'age' holds numbers, and row 6 has none"
+    assert set(trial.unusable) == {"constant", "strange"}
     assert trial.decisions["constant"] is pg.Decision.VIOLATION
     assert "usable" in trial.decisions
     assert "cannot be used" in trial.to_html()

@@ -31,6 +31,8 @@ NAMED = "proxyguard.adapters.files:NamedFile"
 """The import path of a named stand-in."""
 FOLDER, PATTERN, PATH = "folder", "pattern", "path"
 """Options that lead to files: of a folder of releases, and of a named one."""
+FIRST_LINE = "the most frequent of , ; tab and | in a file's first line"
+"""What stands between the values of releases: who made them need not know the table's."""
 
 
 def declared_files(
@@ -89,7 +91,8 @@ class FileFolder:
     first
         The seed of the first file.
     **reading
-        How the files are read, as in the declaration of a table.
+        How the files are read, as in the declaration of a table; without ``separator`` each file's
+        first line says it.
     """
 
     root = Path()  # set to the folder that declared paths start from
@@ -97,6 +100,8 @@ class FileFolder:
     def __init__(self, folder: str, pattern: str = "*", first: int = 0, **reading: object) -> None:
         self._folder, self._pattern, self._first = folder, pattern, first
         self._reading = _read_as(reading)
+        # Declared for these very files; else each file says it.
+        self._own_separator = "separator" not in reading
         self._columns: tuple[str, ...] = ()
 
     def describe(self) -> Mapping[str, object]:
@@ -106,7 +111,7 @@ class FileFolder:
             "folder": self._folder,
             "pattern": self._pattern,
             "first": self._first,
-            "read": self._reading.model_dump(mode="json"),
+            "read": _read_words(self._reading, self._own_separator),
         }
 
     def survey(self, seeds: Sequence[int], schema: Schema | None) -> list[DeliveredFile]:
@@ -176,7 +181,7 @@ class FileFolder:
 
     def _table(self, path: Path, content: bytes, columns: Sequence[str]) -> pd.DataFrame:
         """Return a file's table; an error that names it where it lacks a column."""
-        raw = RawTable(path, self._reading, content)
+        raw = RawTable(path, self._reading, content, own_separator=self._own_separator)
         self._check_columns(self._name(path), raw.columns, columns)
         return raw.take(np.arange(len(raw)))
 
@@ -279,13 +284,13 @@ class NamedFile:
     def describe(self) -> Mapping[str, object]:
         """Return the file's name."""
         return {"mechanism": "a named table", "file": self._path.name,
-                "read": self._reading.model_dump(mode="json"),
+                "read": _read_words(self._reading, own_separator=True),
                 "lacks": list(self._lacks)}  # fmt: skip
 
     def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
         """Check that the file has the source's columns."""
         missing = {str(c) for c in source.columns} - set(
-            RawTable(self._path, self._reading).columns
+            RawTable(self._path, self._reading, own_separator=True).columns
         )
         if missing - set(self._lacks):
             raise TableError(
@@ -296,7 +301,14 @@ class NamedFile:
     def draw(self, seed: Seed) -> pd.DataFrame:
         """Return the table."""
         seed.take("the stand-in table, made by whoever gave it")
-        return read_table(self._path, self._reading, seed.read(self._path.name, self._path))
+        content = seed.read(self._path.name, self._path)
+        return read_table(self._path, self._reading, content, own_separator=True)
+
+
+def _read_words(reading: TableReading, own_separator: bool) -> dict[str, object]:
+    """Return how files are read, as it is recorded."""
+    read: dict[str, object] = reading.model_dump(mode="json")
+    return {**read, "separator": FIRST_LINE} if own_separator else read
 
 
 def _read_as(options: Mapping[str, object]) -> TableReading:

@@ -93,7 +93,7 @@ from proxyguard.seal.fingerprint import TablePrints
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import random_bytes
 from proxyguard.tables.columns import have_value
-from proxyguard.tables.files import RawTable
+from proxyguard.tables.files import RawTable, recoded_note, text_is_recoded
 from proxyguard.tables.profile import TableProfile, profile_of
 
 if TYPE_CHECKING:
@@ -225,11 +225,13 @@ class _Checker:
         data = self.workplace.data
         for name in member.tables:
             with self._noting():
-                data.find(name)
+                path = data.find(name)
+                if text_is_recoded(path):
+                    self.result.facts.append(recoded_note(name))
         for release in member.release:
             with self._noting():
                 path = data.find(release.file)
-                names = set(RawTable(path, member.target.read).columns)
+                names = set(RawTable(path, member.target.read, own_separator=True).columns)
                 needed = self._columns(member) - set(member.spared(release.name)) - names
                 if needed:
                     raise TableError(
@@ -237,18 +239,22 @@ class _Checker:
                         "table; if it was made without them, register lacks = [...] in its "
                         f'[[release]] "{release.name}"'
                     )
-        self._check_labels(member, {r.file: member.target.read for r in member.release})
+        read = {r.file: member.target.read for r in member.release}
+        self._check_labels(member, read, named=True)
 
     def _check_labels(
-        self, member: Member, reading: Mapping[str, TableReading], *, stops: bool = True
-    ) -> None:
+        self, member: Member, reading: Mapping[str, TableReading], *, stops: bool = True,
+        named: bool = False,
+    ) -> None:  # fmt: skip
         """Find the releases that nothing could be learned from: an outcome is none, or missing."""
         target, data, wrong = member.target, self.workplace.data, []
         if target.predicted is None or member.procedure is None:
             return
         for name, read in reading.items():
             try:
-                labels = np.array(RawTable(data.find(name), read).column(target.predicted.column))
+                own = named or "separator" not in read.model_fields_set
+                raw = RawTable(data.find(name), read, own_separator=own)
+                labels = np.array(raw.column(target.predicted.column))
             except TableError:
                 continue  # told where its columns are
             if target.labelled is not None:

@@ -137,33 +137,55 @@ def _numbers(
     values: Series, missing: Sequence[str], part: ColumnPart, release: bool
 ) -> pd.Series[float]:
     """Return a column as doubles, its texts read as it is declared."""
-    gaps = [*missing, *part.missing]
-    notation = notation_of(part)
+    numbers, unread = numbers_in(values, missing, part, release=release)
+    if unread.any():
+        raise _unread(str(values.name), int(np.argmax(unread)), notation_of(part))
+    return numbers
+
+
+def numbers_in(
+    values: Series, missing: Sequence[str], part: ColumnPart | None = None, *, release: bool
+) -> tuple[pd.Series[float], NDArray[np.bool_]]:
+    """Return a column as doubles, and which of its values can be read as no number.
+
+    An audit refuses a table that has one of these; a trial takes them for missing.
+
+    Parameters
+    ----------
+    values
+        The column, of any type that a column may have.
+    missing
+        Texts that stand for a missing number.
+    part
+        How it is declared to be read.
+    release
+        Whether it is that of a release; see `typed`.
+    """
+    part = part or ColumnPart()
+    notation, unread = notation_of(part), np.zeros(len(values), dtype=bool)
     if is_number(values):
         numbers = _doubles(values)
     else:
         values = held(values)
-        blank = _is_blank(values, gaps)
+        blank = _is_blank(values, [*missing, *part.missing])
         if notation is None:
             numbers = _read_numbers(values.where(~blank, "nan"))
         else:
             numbers = _in_notation(as_texts(values).where(~blank, ""), notation, release)
-        wrong = np.flatnonzero(numbers.isna().to_numpy() & ~blank.to_numpy())
-        if wrong.size:
-            raise _unread(str(values.name), int(wrong[0]), notation)
-    if not part.missing:
-        return numbers
-    # A gap that is written as a number, such as -99, stands so in a column of numbers too.
-    written = (notation or Notation()).numbers(list(part.missing))
-    return numbers.where(~numbers.isin(written[~np.isnan(written)].tolist()))
+        unread = numbers.isna().to_numpy() & ~blank.to_numpy()
+    if part.missing:
+        # A gap that is written as a number, such as -99, stands so in a column of numbers too.
+        written = (notation or Notation()).numbers(list(part.missing))
+        numbers = numbers.where(~numbers.isin(written[~np.isnan(written)].tolist()))
+    return numbers, unread
 
 
 def _in_notation(texts: Series, notation: Notation, release: bool) -> pd.Series[float]:
     """Return the number of each text in a notation, each different one read once.
 
-    A whole column of plain numbers or dates is read as such in a release, and dates also in the
-    table, whose column of dates by its type has such texts: but only where no text of it means
-    another number in the declared notation, so that nothing is guessed.
+    A column of plain numbers or dates is read as such in a release, and dates also in the table,
+    whose column of dates by its type has such texts: but only where more of it is plain, and where
+    no text of it means another number in the declared notation, so that nothing is guessed.
     """
     import pandas as pd
 
@@ -172,7 +194,8 @@ def _in_notation(texts: Series, notation: Notation, release: bool) -> pd.Series[
     unread = np.isnan(known)
     if (release or notation.date) and unread[distinct != ""].any():
         plain = (Notation(date=ISO) if notation.date else Notation()).numbers(list(distinct))
-        if not np.isnan(plain[distinct != ""]).any() and (unread | (known == plain)).all():
+        both = ~unread & ~np.isnan(plain)
+        if np.isnan(plain).sum() < unread.sum() and (known[both] == plain[both]).all():
             known = plain
     return pd.Series(known[codes], index=texts.index, name=texts.name, dtype=np.float64)
 

@@ -67,6 +67,8 @@ BATCH = 2**16
 SHOWN = 20
 # Bytes of text that are unpacked at once.
 BLOCK = 2**20
+SEPARATORS = ",;\t|"
+"""What may stand between the values of a release, whose makers need not know the declared one."""
 
 
 class RawTable:
@@ -82,6 +84,16 @@ class RawTable:
     content
         Its bytes, where they were read already: what is digested and what is parsed are then the
         same bytes, whatever happens to the file in between.
+    own_separator
+        Whether the first line tells the separator, as in a release, and the declared one counts
+        only where that has none of `SEPARATORS`.
+
+    Attributes
+    ----------
+    separator
+        What stands between the values.
+    recoded
+        Whether the text was no UTF-8 and was read as Windows-1252.
 
     Raises
     ------
@@ -90,8 +102,12 @@ class RawTable:
         a row with more or fewer values than columns.
     """
 
-    def __init__(self, path: Path, reading: TableReading, content: bytes | None = None) -> None:
+    def __init__(
+        self, path: Path, reading: TableReading, content: bytes | None = None, *,
+        own_separator: bool = False,
+    ) -> None:  # fmt: skip
         self._path, self._reading = path, reading
+        self.recoded = False
         self._arrow: pa.Table | None = None
         self._lines: list[bytes] = []
         self._header: list[str] = []
@@ -101,7 +117,14 @@ class RawTable:
             self._arrow = read(content, path.name)
             self._header = list(self._arrow.column_names)
         else:
-            self._read_lines(_text_of(content, path))
+            text = _text_of(content, path)
+            decoded = _as_utf8(text, path)
+            self.recoded = decoded is not text
+            if own_separator:
+                separator = _separator_of(decoded, reading.separator)
+                self._reading = reading.model_copy(update={"separator": separator})
+            self._read_lines(decoded)
+        self.separator = self._reading.separator
         if len(set(self._header)) < len(self._header):
             twice = next(n for k, n in enumerate(self._header) if n in self._header[:k])
             raise TableError(f"{path.name} has two columns of one name: {twice!r}; rename one")
@@ -147,9 +170,25 @@ class RawTable:
         if count != len(self._header):
             raise TableError(
                 f"{self._path.name}, line {number} has {count} values, and there are "
-                f"{len(self._header)} columns; mend the line, and quote a value that has the "
-                "separator in it"
+                f"{len(self._header)} columns; {self._remedy()}"
             )
+
+    def _remedy(self) -> str:
+        """Say how a line may come to other values: by its separator, or by a wrong one."""
+        read = self._reading.separator
+        if len(self._header) == 1:
+            others = {s: self._header[0].count(s) for s in SEPARATORS if s != read}
+            likely = max(others, key=lambda sign: others[sign])
+            if others[likely]:
+                return (
+                    f"the table was read with {read!r} between values, and its first line has "
+                    f'{likely!r}: write read = {{ separator = "{toml_sign(likely)}" }} under '
+                    "[target]"
+                )
+        return (
+            f"mend the line, and quote a value that has the separator in it; it was read with "
+            f"{read!r} between values, and separator says otherwise"
+        )
 
     @property
     def columns(self) -> list[str]:
@@ -186,7 +225,7 @@ class RawTable:
         if self._arrow is not None:
             return to_frame(self._arrow.take(pa.array(positions)), self._path.name)
         lines = [self._lines[i] for i in positions]
-        return _parse(lines, self._reading, self._header, rows=positions)
+        return _parse(lines, self._reading, self._header)
 
 
 def read_file(path: Path) -> bytes:
@@ -222,12 +261,75 @@ def _text_of(content: bytes, path: Path) -> bytes:
     except (OSError, EOFError, zlib.error) as error:
         raise TableError(f"{path.name} could not be read: {error}") from error
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise _not_utf8(f"{path.name}, line 1")
+        raise TableError(
+            f"{path.name} is UTF-16 text; save the table as UTF-8 (in a spreadsheet: CSV UTF-8)"
+        )
     if b"\0" in content[:BLOCK]:
         raise TableError(
             f"{path.name} is no text table; save it as CSV or as Parquet, and name that file"
         )
     return content.removeprefix(codecs.BOM_UTF8)
+
+
+def toml_sign(separator: str) -> str:
+    """Return a separator as a text of TOML has it."""
+    return separator.replace("\t", "\\t")
+
+
+def _separator_of(text: bytes, declared: str) -> str:
+    """Return what stands between the values of a text table, by its first line."""
+    start = len(text) - len(text.lstrip())
+    head = text[start : start + BLOCK].splitlines()[:1]
+    counts = {sign: head[0].count(sign.encode()) if head else 0 for sign in SEPARATORS}
+    likely = max(counts, key=lambda sign: counts[sign])  # of equals the first
+    return likely if counts[likely] else declared
+
+
+def separator_of(path: Path) -> str:
+    """Return what stands between the values of a table, by its first line; "," of no text."""
+    if path.suffix == ".parquet" or path.suffix in SUFFIXES:
+        return ","
+    return _separator_of(_text_of(read_file(path), path), ",")
+
+
+def _as_utf8(text: bytes, path: Path) -> bytes:
+    """Return a text as UTF-8: the very bytes where they are that, else what Windows-1252 says.
+
+    The whole file is the one or the other, and nothing else is looked at: every step of an audit,
+    and whoever verifies it, reads the same.
+    """
+    try:
+        text.isascii() or text.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    else:
+        return text
+    try:
+        return text.decode("cp1252").encode("utf-8")
+    except UnicodeDecodeError:
+        raise TableError(
+            f"{path.name} is neither UTF-8 nor Windows-1252 text; save the table as UTF-8 (in a "
+            "spreadsheet: CSV UTF-8)"
+        ) from None
+
+
+def text_is_recoded(path: Path) -> bool:
+    """Return whether a file is a text table that is no UTF-8."""
+    if path.suffix == ".parquet" or path.suffix in SUFFIXES or not path.name.endswith(_TEXTS):
+        return False
+    text = _text_of(read_file(path), path)
+    return _as_utf8(text, path) is not text
+
+
+_TEXTS = (".csv", ".tsv", ".txt", ".gz")
+
+
+def recoded_note(name: str) -> str:
+    """Return what is said of a table whose text was no UTF-8."""
+    return (
+        f"{name} is no UTF-8 text and is read as Windows-1252 (Latin-1), wherever it is read; if "
+        "letters look wrong, save it as UTF-8"
+    )
 
 
 def _unpacked(content: bytes, path: Path) -> bytes:
@@ -332,34 +434,17 @@ _TEXT_TYPES = (pa.string(), pa.large_string(), pa.string_view(),
 
 def _fields(line: bytes, reading: TableReading, where: str) -> list[str]:
     """Return the values of one line, quotes undone."""
+    text = line.decode("utf-8")
     try:
-        text = line.decode("utf-8")
         (fields,) = csv.reader([text], delimiter=reading.separator, skipinitialspace=True)
-    except UnicodeDecodeError:
-        raise _not_utf8(where) from None
     except csv.Error:  # its words may repeat the line
         raise TableError(f"{where} is no line of values; write the table as Parquet") from None
     return fields
 
 
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _not_utf8(where: str) -> TableError:
-    return TableError(
-        f"{where} is no UTF-8 text; save the table as UTF-8 (in a spreadsheet: CSV UTF-8)"
-    )
-
-
 def _parse(
-    lines: Sequence[bytes], reading: TableReading, header: list[str], only: str | None = None,
-    rows: Positions | None = None,
-) -> pd.DataFrame:  # fmt: skip
+    lines: Sequence[bytes], reading: TableReading, header: list[str], only: str | None = None
+) -> pd.DataFrame:
     """Return lines as a frame of text, values as they are written, without outer blanks."""
     import pandas as pd
 
@@ -379,9 +464,6 @@ def _parse(
             skip_blank_lines=False,
             encoding="utf-8",
         )
-    except UnicodeDecodeError:
-        k = next(k for k, line in enumerate(lines) if not _is_utf8(line))
-        raise _not_utf8(f"the table, row {(k if rows is None else int(rows[k])) + 1}") from None
     except (ValueError, pd.errors.ParserError):  # whose words may repeat a value
         raise TableError("the table has rows that are no rows of its columns") from None
     before = b" " + reading.separator.encode()
@@ -513,9 +595,11 @@ def read_table_bytes(content: bytes, name: str) -> pd.DataFrame:
         raise BrokenTable(str(error)) from error
 
 
-def read_table(path: Path, reading: TableReading, content: bytes | None = None) -> pd.DataFrame:
+def read_table(
+    path: Path, reading: TableReading, content: bytes | None = None, *, own_separator: bool = False
+) -> pd.DataFrame:
     """Return a whole table file as text or as the types of a Parquet file; see `RawTable`."""
-    raw = RawTable(path, reading, content)
+    raw = RawTable(path, reading, content, own_separator=own_separator)
     return raw.take(np.arange(len(raw)))
 
 

@@ -17,8 +17,9 @@ from proxyguard.errors import RegistryError
 from proxyguard.printable import did_you_mean
 from proxyguard.registry.explain import explain
 from proxyguard.registry.target import ColumnPart, DeclaredColumns
+from proxyguard.tables.files import separator_of
 from proxyguard.trial.demands import OUTCOME_KINDS, OutcomeKind
-from proxyguard.trial.rows import named_sources, separator_of
+from proxyguard.trial.rows import named_sources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,10 +195,9 @@ class AskedTitles:
         source = real if made_from is None else made_from
         path = Path(source) if isinstance(source, str | Path) else None
         place = Path(releases) if isinstance(releases, str | Path) else None
-        text = path is not None and path.suffix in (".csv", ".tsv", ".txt", ".gz")
         return cls(
             title="your table" if titled is None else titled.name,
             table="table.parquet" if path is None else path.name,
-            separator=separator_of(path) if path is not None and text else ",",
+            separator="," if path is None else separator_of(path),
             folder="releases" if place is None or not place.is_dir() else place.resolve().name,
         )

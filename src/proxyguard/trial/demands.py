@@ -618,7 +618,7 @@ def declaration_text(
     if not any(made.by_name for made in trial.generators):
         first = 0  # of files it is their place
     for made in trial.generators:
-        lines += ["", *_mechanism(made, first, separator)]
+        lines += ["", *_mechanism(made, first)]
         first += made.draws  # no seed is two generators'
     for name, file in zip(trial.releases, files, strict=True):
         lines += ["", "[[release]]", f"name = {toml(name)}", f"file = {toml(file)}"]
@@ -655,14 +655,12 @@ def _purpose(trial: Trialled) -> str:
     return f"May releases stand in for the table when {trial.outcome.column!r} is predicted?"
 
 
-def _mechanism(made: TriedGenerator, first: int, separator: str) -> Iterator[str]:
+def _mechanism(made: TriedGenerator, first: int) -> Iterator[str]:
     yield from ("[[mechanism]]", f"name = {toml(made.name)}", f"generator = {toml(made.generator)}")
     yield f"draws = {made.draws}"
     yield f"seeds = {{ first = {first} }}"
     options = dict(made.options)
     if not made.by_name and first:
         options["first"] = first
-    if not made.by_name and separator != ",":
-        options["separator"] = separator
     if options:
         yield f"options = {toml(options)}"

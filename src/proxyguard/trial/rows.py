@@ -7,7 +7,6 @@ made. Records are compared by value, each with one other: a table may hold two a
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -22,10 +21,18 @@ from proxyguard.printable import toml, toml_key
 from proxyguard.registry.target import ColumnPart, DeclaredColumns, TableReading
 from proxyguard.seal.fingerprint import TablePrints, fingerprints, identify, meet
 from proxyguard.seal.storage import random_bytes
-from proxyguard.tables.columns import as_texts, check_names, is_number, kinds_of, notation_of, typed
-from proxyguard.tables.files import as_frame, read_file, read_table, to_arrow, to_frame
+from proxyguard.tables.columns import (
+    as_text,
+    as_texts,
+    check_names,
+    have_value,
+    is_number,
+    kinds_of,
+    numbers_in,
+    typed,
+)
+from proxyguard.tables.files import RawTable, as_frame, recoded_note, to_arrow, to_frame
 from proxyguard.tables.ipc import SUFFIXES as IPC
-from proxyguard.tables.notation import ISO, Notation
 from proxyguard.tables.profile import profile_of
 
 if TYPE_CHECKING:
@@ -83,18 +90,7 @@ class TrialRows:
         return [rows for rows in aside if rows is not None]
 
 
-def separator_of(path: Path) -> str:
-    """Return what most likely stands between the values of a text table, by its first line."""
-    content = read_file(path)
-    try:
-        text = gzip.decompress(content) if path.suffix == ".gz" else content
-    except (OSError, EOFError) as error:
-        raise TableError(f"{path.name} could not be read: {error}") from error
-    head = next((line for line in text.splitlines() if line.strip()), b"")
-    return max(",;\t|", key=lambda sign: head.count(sign.encode()))
-
-
-def read_source(source: object, what: str) -> pd.DataFrame:
+def read_source(source: object, what: str, notes: list[str] | None = None) -> pd.DataFrame:
     """Return a table in whatever form it is given.
 
     Parameters
@@ -103,6 +99,8 @@ def read_source(source: object, what: str) -> pd.DataFrame:
         A path, a frame of pandas or polars, or an Arrow table.
     what
         What an error calls it.
+    notes
+        Told how the file was read, where that is not plain.
 
     Raises
     ------
@@ -110,7 +108,10 @@ def read_source(source: object, what: str) -> pd.DataFrame:
         It is none of these, cannot be read, or has no rows.
     """
     if isinstance(source, str | Path):
-        frame = _read_path(Path(source))
+        raw = RawTable(Path(source), TableReading(), own_separator=True)
+        frame = raw.take(np.arange(len(raw)))
+        if raw.recoded and notes is not None:
+            notes.append(recoded_note(Path(source).name))
     else:
         # As a file of it would be read: dates, and truth values with gaps, are text.
         given = as_frame(source, what)
@@ -121,12 +122,6 @@ def read_source(source: object, what: str) -> pd.DataFrame:
     # What the index of a DataFrame becomes in a CSV; nobody could declare a column without a name.
     unnamed = [name for name in frame.columns if not str(name).strip()]
     return frame.rename(columns=dict.fromkeys(unnamed, UNNAMED)) if len(unnamed) == 1 else frame
-
-
-def _read_path(path: Path) -> pd.DataFrame:
-    if path.suffix in (".parquet", *IPC):
-        return read_table(path, TableReading())
-    return read_table(path, TableReading(separator=separator_of(path)))
 
 
 def readable_columns(
@@ -185,36 +180,52 @@ def read_as(table: pd.DataFrame, columns: DeclaredColumns) -> pd.DataFrame:
     return table.assign(**typed(table, kinds, MISSING, columns)) if kinds else table
 
 
-def without_unread(
-    release: pd.DataFrame, columns: DeclaredColumns
-) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return a release whose unreadable numbers and dates are missing, and how many those are.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadNumbers:
+    """Values of one column of a release that are no numbers as the column is read."""
 
-    A real table is read as its columns are written; who made a release may never have known that.
+    count: int
+    of: int
+    """How many values the column has in this release."""
+    like: str
+    """One of them, as it is written."""
+
+    @property
+    def most(self) -> bool:
+        """Whether these are most of what the column has."""
+        return 2 * self.count > self.of
+
+
+def without_unread(
+    release: pd.DataFrame, kinds: Mapping[str, str], columns: DeclaredColumns
+) -> tuple[pd.DataFrame, dict[str, UnreadNumbers]]:
+    """Return a release whose unreadable numbers are missing, and which columns have such ones.
+
+    What is a number is decided as an audit decides it, which refuses a release that has another.
 
     Parameters
     ----------
     release
         The release.
+    kinds
+        What each column that is used holds, "number" or "text".
     columns
         How columns are read that hold numbers or dates as text.
     """
-    counts: dict[str, int] = {}
-    for name, part in columns.items():
-        if part.holds != "number" or name not in release or is_number(release[name]):
+    found: dict[str, UnreadNumbers] = {}
+    read: dict[str, pd.Series[float]] = {}
+    for name, kind in kinds.items():
+        if kind != "number" or name not in release or is_number(release[name]):
             continue
-        texts = as_texts(release[name])
-        notation = notation_of(part) or Notation()
-        gaps = (*MISSING, *part.missing)
-        distinct = [str(text) for text in dict.fromkeys(texts) if text not in gaps]
-        numbers = notation.numbers(distinct)
-        if notation.date and np.isnan(numbers).all():  # as a column of dates by its type has them
-            numbers = Notation(date=ISO).numbers(distinct)
-        unread = texts.isin([t for t, x in zip(distinct, numbers, strict=True) if np.isnan(x)])
+        part = columns.get(name)
+        read[name], unread = numbers_in(release[name], MISSING, part, release=True)
         if unread.any():
-            release = release.assign(**{name: texts.where(~unread, "")})
-            counts[name] = int(unread.sum())
-    return release, counts
+            known = have_value(release[name], (*MISSING, *(part.missing if part else ())))
+            found[name] = UnreadNumbers(
+                count=int(unread.sum()), of=int(known.sum()),
+                like=as_text(release[name].iloc[int(np.argmax(unread))]),
+            )  # fmt: skip
+    return release.assign(**read), found
 
 
 def named_sources(releases: object) -> dict[str, object]:
@@ -252,7 +263,7 @@ def named_sources(releases: object) -> dict[str, object]:
 
 
 def read_releases(
-    sources: Mapping[str, object], advance: Callable[[int], None]
+    sources: Mapping[str, object], advance: Callable[[int], None], notes: list[str]
 ) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield every release by name; all that cannot be read are told at once.
 
@@ -262,16 +273,20 @@ def read_releases(
         The releases by name.
     advance
         Told how many were read.
+    notes
+        Told how files were read, where that is not plain.
 
     Raises
     ------
     TableError
         Some cannot be read.
     """
-    problems = []
+    problems, other = [], list[str]()
     for done, (name, source) in enumerate(sources.items(), start=1):
         try:
-            yield name, read_source(source, name)
+            recoded: list[str] = []
+            yield name, read_source(source, name, recoded)
+            other += [name] if recoded else []
         except ProxyGuardError as error:
             problems.append(str(error))
         advance(done)
@@ -280,6 +295,9 @@ def read_releases(
             f"{len(problems)} of {len(sources)} releases cannot be read; mend them or move them "
             "away:\n" + "\n".join(f"  {line}" for line in problems)
         )
+    if other:
+        more = f" (and {len(other) - 1:,} more of the releases)" if other[1:] else ""
+        notes.append(recoded_note(other[0] + more))
 
 
 def without_outcome(frame: pd.DataFrame, outcome: str | None) -> pd.DataFrame:

@@ -38,7 +38,7 @@ from proxyguard.registry.numbers import (
 )
 from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import DeclaredColumns
-from proxyguard.tables.columns import as_texts, kinds_of, typed
+from proxyguard.tables.columns import as_texts, kinds_of, notation_of, typed
 from proxyguard.tables.files import content_digest, table_bytes
 from proxyguard.tables.profile import TableProfile, profile_of
 from proxyguard.trial.asked import (
@@ -65,6 +65,7 @@ from proxyguard.trial.demands import (
 from proxyguard.trial.rows import (
     MISSING,
     TrialRows,
+    UnreadNumbers,
     apart,
     read_as,
     read_releases,
@@ -216,15 +217,16 @@ def try_out(
         callback(progress, "progress")
     instead = StandIns.of(releases, generator, settings.options)
     origin = AskedTitles.of(real, releases, made_from)
-    table = read_source(real, "the real table")
+    recoded: list[str] = []
+    table = read_source(real, "the real table", recoded)
     for name in [*settings.exclude, *settings.columns, *([] if outcome is None else [outcome])]:
         if name not in table.columns:
             raise TableError(
                 f"there is no column {name!r}{did_you_mean(name, table.columns)}; the table has "
                 f"{some(table.columns)}"
             )
-    of_maker = None if made_from is None else read_source(made_from, MADE_FROM)
-    unseen = None if holdout is None else read_source(holdout, HOLDOUT)
+    of_maker = None if made_from is None else read_source(made_from, MADE_FROM, recoded)
+    unseen = None if holdout is None else read_source(holdout, HOLDOUT, recoded)
     looked_at = [frame for frame in (table, of_maker, unseen) if frame is not None]
     _remember(Home(default_home() if home is None else path(home, "home")), origin, looked_at)
     columns, notes = readable_columns(looked_at, settings.columns)
@@ -243,7 +245,7 @@ def try_out(
     with TemporaryDirectory(prefix="proxyguard-try-") as work:
         trying = _Trying(
             work=Path(work), rows=rows, instead=instead, outcome=outcome, settings=settings,
-            columns=columns, notes=[*rows.notes, *notes],
+            columns=columns, notes=[*rows.notes, *recoded, *notes],
             exclude=list(settings.exclude), progress=progress or (lambda what, done, total: None),
         )  # fmt: skip
         trial = trying.run(origin)
@@ -305,6 +307,8 @@ class _Trying:
     progress: Progress
     weaker: list[str] = field(default_factory=list)
     """Why less is asked than there could be; said above everything."""
+    unread: list[str] = field(default_factory=list)
+    """Columns of releases that can hardly be read; said first of all."""
     unusable: dict[str, str] = field(default_factory=dict)
     """Releases that nothing can be learned from, and why."""
 
@@ -391,6 +395,7 @@ class _Trying:
             tables=self._unfiled(origin, trial),
             power=seen.power(rows.standing, settings.seed),
             n_records=len(rows.target),
+            unread=tuple(self.unread),
             weaker=(
                 *self.weaker,
                 *(() if guessed is None else self._lenient(guessed, demands, kinds)),
@@ -535,8 +540,9 @@ class _Trying:
         draws, sources = self.settings.draws, self.instead.sources
         if sources:
             tables = read_releases(
-                sources, lambda done: self.progress("reading releases", done, len(sources))
-            )
+                sources, lambda done: self.progress("reading releases", done, len(sources)),
+                self.notes,
+            )  # fmt: skip
             joint = self.settings.independent and len(sources) > 1 and self.rows.standing.unseen
             names = self._write_releases(tables, FILES, outcome, keep=joint)
             made = TriedGenerator(name=FILES, options={"folder": FILES}, draws=len(names))
@@ -574,6 +580,7 @@ class _Trying:
         kinds, names, unlabelled = self._kinds(outcome), list[str](), 0
         lacking: dict[str, str] = {}
         contents: dict[str, str] = {}
+        gaps: dict[str, dict[str, UnreadNumbers]] = {}
         for name, frame in tables:
             if self.settings.independent:
                 alike = contents.setdefault(content_digest(frame), name)
@@ -586,21 +593,17 @@ class _Trying:
                 raise TableError(
                     f"{name} has no column {self.outcome!r}; it has {some(frame.columns)}"
                 )
-            labelled = without_outcome(frame, self.outcome)
-            unlabelled += len(frame) - len(labelled)
-            labelled, gaps = without_unread(labelled, self.columns)
-            for column, count in gaps.items():
-                self.notes.append(
-                    f"{name}: {counted(count, 'value')} of {column!r} cannot be read, which counts "
-                    "as missing; an audit would refuse that release"
-                )
             held = {column: kind for column, kind in kinds.items() if column in frame.columns}
-            try:
-                read = typed(labelled, held, MISSING, self.columns, release=True)
-                release = _clipped(read, outcome)[0]
-                why = self._why_unusable(release, outcome)
-            except UnreadValue as error:
-                release, why = labelled, _unread(error)
+            labelled, unread = without_unread(
+                without_outcome(frame, self.outcome), held, self.columns
+            )
+            for column, values in unread.items():
+                gaps.setdefault(column, {})[name] = values
+            labelled = without_outcome(labelled, self.outcome)  # a number may have been unreadable
+            unlabelled += len(frame) - len(labelled)
+            read = typed(labelled, held, MISSING, self.columns, release=True)
+            release = _clipped(read, outcome)[0]
+            why = self._why_unusable(release, outcome)
             if why:
                 self.unusable[name] = why
                 if not keep:
@@ -615,7 +618,31 @@ class _Trying:
         if not set(names) - set(self.unusable):
             raise DrawError("no release can be used:\n" + "\n".join(self._unusable_lines()))
         self._leave_out(lacking)
+        for column, found in gaps.items():
+            if column not in lacking:
+                self._say_unread(column, found)
         return tuple(names)
+
+    def _say_unread(self, column: str, found: Mapping[str, UnreadNumbers]) -> None:
+        """Say which releases have values that cannot be read: above all where most are such."""
+        (name, first), *others = found.items()
+        more = f", and values of {counted(len(others), 'more release')}" if others else ""
+        many = "those releases" if others else "that release"
+        self.notes.append(
+            f"{name}: {counted(first.count, 'value')} of {column!r} cannot be read{more}, which "
+            f"counts as missing; an audit would refuse {many}"
+        )
+        most = [values for values in found.values() if values.most]
+        if most:
+            part = self.columns.get(column)
+            notation = notation_of(part) if part else None
+            self.unread.append(
+                f"{column!r} cannot be read in {counted(len(most), 'release')}: most of its values "
+                f"are written like {most[0].like!r:.60}, and the table has "
+                f"{notation or 'plain numbers'}. They count as missing, so all that follows is "
+                "about releases without them. Have these releases written as the table is, or as "
+                "plain numbers such as 1234.5 and 2024-01-31."
+            )
 
     def _file_name(self, k: int, name: str) -> str:
         """Return the file that a release is in, or will be written to."""

@@ -188,7 +188,8 @@ class Trial:
     weaker
         Why the requirements say less than they seem to: limits that a model which learned nothing
         keeps, columns that not everything has.
-
+    unread
+        Columns most of whose values cannot be read in some release.
     tables
         What was given as an object and lies in no file: by name, as `save_audit` writes it.
 
@@ -215,6 +216,7 @@ class Trial:
     n_records: int
     unusable: Mapping[str, str] = field(default_factory=dict)
     weaker: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     tables: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     @property
@@ -252,7 +254,7 @@ class Trial:
     def heading(self) -> tuple[str, ...]:
         """What stands above everything: what this is, and what it is not."""
         what = (EXPLORATORY,) if self.standing.unseen else (SEEN, EXPLORATORY)
-        return (*what, *self.weaker)
+        return (*self.unread, *what, *self.weaker)
 
     @property
     def sentences(self) -> tuple[str, ...]:
