@@ -291,7 +291,8 @@ DOORS: dict[str, Door] = {
         "columns": [3, "x", [], {"x": {}}, {"a": 3}, {"a": {"b": 1}}],
         "home": [3, NAN, object()], "independent": FLAG, "reliability": [*LEVEL, None],
         "draws": [*SIZE, None], "options": [3, "x", [], {3: 1}], "exposure": [*FLAG, True],
-        "seed": [*SEED, None], "workers": SIZE, "progress": [3, "x"],
+        "seed": [*SEED, None], "workers": SIZE, "progress": [3, "x"], "keep": [*SEED, None, 10**6],
+        "tell": [3, "x"],
     }),
 }  # fmt: skip
 

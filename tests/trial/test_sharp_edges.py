@@ -290,3 +290,37 @@ def test_an_audit_on_rows_that_were_tried_is_told_so(tmp_path: Path) -> None:
     assert sealed.returncode == Exit.DONE, sealed.stderr
     checked = proxyguard(tmp_path, "check", "my-audit")
     assert "which learns nothing" in checked.stdout
+
+
+def test_an_outcome_of_numbers_may_have_words_for_gaps() -> None:
+    tables = [hospital(400, seed) for seed in (1, 2, 3)]
+    trial = pg.try_out(tables[0], {"r": tables[2]}, outcome="crp", holdout=tables[1], **SMALL)  # type: ignore[arg-type]
+    assert [r.name for r in trial.requirements][:2] == ["absolute", "squared"]
+    target = read_declaration(trial.declaration).members[0].target
+    assert target.read.missing[-1] == "k.A."
+    assert target.missing_outcomes == "leave out"
+
+
+def test_an_audit_runs_on_the_very_files_that_were_tried(tmp_path: Path) -> None:
+    def put(name: str, seed: int, plain: bool = False) -> None:
+        table = hospital(700, seed).replace({"ill": {"yes": "größer"}})
+        if plain:
+            table["cost"] = [x.replace(".", "").replace(",", ".") for x in table["cost"]]
+            table.to_csv(tmp_path / name, index=False)
+        else:
+            table.to_csv(tmp_path / name, index=False, sep=";", encoding="cp1252")
+
+    (tmp_path / "made").mkdir()
+    for name, seed in (("export.csv", 1), ("later.csv", 2), ("fresh.csv", 7)):
+        put(name, seed)
+    for seed in (3, 4):
+        put(f"made/s{seed}.csv", seed, plain=True)
+    tried = proxyguard(tmp_path, "try", "export.csv", "made", "--outcome", "ill", "--holdout",
+                       "later.csv", "--limit", "two-way shares=0.3")  # fmt: skip
+    assert tried.returncode in (Exit.DONE, Exit.UNRESOLVED), tried.stderr
+    assert "export.csv is no UTF-8 text and is read as Windows-1252" in tried.stdout
+    assert "cannot be read" not in tried.stdout
+    proxyguard(tmp_path, "init", "my-audit", "--from", "try-out")
+    checked = proxyguard(tmp_path, "check", "my-audit")
+    assert checked.returncode == Exit.DONE, checked.stdout + checked.stderr
+    assert "fact: fresh.csv is no UTF-8 text and is read as Windows-1252" in checked.stdout

@@ -269,7 +269,7 @@ def _show_usage(error: UsageError) -> int:
     for pattern, words in _PLAINLY:
         error.message = pattern.sub(words, error.message)
     unknown = re.search(r"No such command '([\w-]+)'", error.message)
-    if unknown is not None:
+    if unknown is not None and "Did you mean" not in error.message:
         from proxyguard.printable import did_you_mean
 
         error.message = error.message.rstrip(".") + did_you_mean(unknown[1], _VERBS)

@@ -46,11 +46,13 @@ def init(
     json: show.Json = False,
 ) -> None:  # fmt: skip
     """Make an audit folder with a declaration to fill in, and a signing key."""
-    from proxyguard.trial.page import declaration_in
+    from proxyguard.trial.page import bring_kept_rows, declaration_in
 
     text = None if declaration is None else declaration_in(declaration)
     audit = show.audit_of(folder, home)
     written = audit.init(text)
+    if declaration is not None:
+        bring_kept_rows(declaration, folder)
     values: dict[str, object] = {
         "declaration": str(written),
         "signer": audit.home.signing_key().public,

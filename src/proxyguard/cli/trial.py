@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from proxyguard.cli import show
+from proxyguard.errors import RegistryError
 
 if TYPE_CHECKING:
     from proxyguard.trial.trial import Trial
@@ -52,6 +54,9 @@ def try_(
     reliability: Annotated[str, typer.Option(
         "--reliability", help="Of a generator: the share of good releases that is asked for.",
     )] = "0.8",
+    keep: Annotated[int, typer.Option(
+        "--keep", min=0, help="Rows that are not looked at and kept for an audit, as fresh.csv.",
+    )] = 0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of rows and draws.")] = 0,
     out: Annotated[Path, typer.Option(
         "--out", help="The folder that the page is written into.")] = Path("try-out"),
@@ -59,8 +64,13 @@ def try_(
     home: show.HomeFolder = None,
     json: show.Json = False,
 ) -> None:  # fmt: skip
-    """Try releases on a table as it is: a page in one command, exploratory, nothing registered."""
+    """Try releases on a table as it is: a page in one command, exploratory, nothing registered.
+
+    The rows that are handed to it are used up: an audit needs others, which --keep sets aside.
+    """
     from proxyguard.trial.run import try_out
+
+    _check_out(out, keep)
 
     # Where the user stands: a console script does not look there for package:Class.
     if any(":" in name for name in generator or ()) and "" not in sys.path:
@@ -72,7 +82,8 @@ def try_(
             positive=positive, limits=dict(_limit(text) for text in limit or ()),
             exclude=exclude or (), columns=columns_of(column or ()), draws=draws,
             options=options_of(option or (), generator or ()), reliability=reliability,
-            seed=seed, workers=workers, home=home, progress=progress,
+            keep=keep, seed=seed, workers=workers, home=home, progress=progress,
+            tell=None if json else show.complain,
         )  # fmt: skip
     page = trial.save(out)
     show.answer(json, {**trial.to_dict(), "page": str(page)}, _lines(trial, page))
@@ -80,6 +91,19 @@ def try_(
         code = show.verdict_code(trial.decisions.values())
         if code is not show.Exit.DONE:
             raise typer.Exit(code)
+
+
+def _check_out(out: Path, keep: int) -> None:
+    """Find before the work that the page could not be written."""
+    there = next(place for place in (out, *out.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise RegistryError(f"--out is {out}, and {there} is a file; name a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise RegistryError(f"--out is {out}, and nothing can be written into {there}")
+    if keep and (out / "fresh.csv").exists():
+        raise RegistryError(
+            f"{out / 'fresh.csv'} is there already: rows that were kept before; name another --out"
+        )
 
 
 def _limit(text: str) -> tuple[str, str]:

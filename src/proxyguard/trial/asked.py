@@ -36,6 +36,7 @@ class AskedSettings:
     draws: int
     options: Mapping[str, object]
     exposure: bool
+    keep: int
     seed: int
     workers: int | None
 
@@ -95,9 +96,15 @@ class StandIns:
 
     @classmethod
     def of(cls, releases: object, generator: object, options: Mapping[str, object]) -> StandIns:
-        if (releases is None) == (generator is None):
+        if releases is not None and generator is not None:
             raise RegistryError(
-                "give what stands in for the table: releases, or a generator in their place"
+                "both releases and a generator are given, and a trial is of the one or of the "
+                "other: leave one out, and try it by itself"
+            )
+        if releases is None and generator is None:
+            raise RegistryError(
+                "give what stands in for the table: releases (a table or a folder), or a generator "
+                "in their place (--generator)"
             )
         if generator is None and _draws(releases):
             generator = releases

@@ -148,7 +148,7 @@ def guess_outcome(
             else f"outcome {column!r} has no value at all"
         )
     numbers = _as_numbers(labels)
-    kind = kind or ("binary" if positive is not None else _likely_kind(labels, numbers))
+    kind = kind or ("binary" if positive is not None else _likely_kind(column, labels, numbers))
     other = "--kind binary, multiclass or regression says otherwise"
     if kind == "regression":
         if numbers is None:
@@ -198,11 +198,20 @@ def _as_numbers(labels: Sequence[str]) -> list[float] | None:
     return numbers if np.isfinite(numbers).all() else None
 
 
-def _likely_kind(labels: Sequence[str], numbers: Sequence[float] | None) -> OutcomeKind:
+def _likely_kind(
+    column: str, labels: Sequence[str], numbers: Sequence[float] | None
+) -> OutcomeKind:
     if len(labels) == 2:
         return "binary"
     if numbers is None:
         if len(labels) > CLASSES:
+            words = [label for label in labels if _as_numbers([label]) is None]
+            if len(words) <= len(labels) // 2:
+                raise RegistryError(
+                    f"the outcome holds numbers and other texts, such as {some(words, 3)}; where "
+                    f"these stand for a missing value say --column '{toml_key(column)} = "
+                    f'{{ kind = "number", missing = {toml(words[:3])} }}\''
+                )
             raise RegistryError(
                 f"the outcome has {len(labels)} different texts, too many for classes; name "
                 f"another column, or say --kind multiclass"
@@ -552,6 +561,8 @@ class Trialled:
     exclude: Sequence[str] = ()
     columns: DeclaredColumns = field(default_factory=dict)
     """How columns are read, where their values do not say so."""
+    gaps: tuple[str, ...] = ()
+    """Texts that stand for a missing outcome, besides `MISSING`."""
     generators: Sequence[TriedGenerator] = ()
     """What makes releases; nothing where the claim is about named ones."""
     releases: Sequence[str] = ()
@@ -594,9 +605,8 @@ def declaration_text(
     """
     lines = [*_comments(head), "format = 1"]
     lines += [f"name = {toml(trial.name)}", f"purpose = {toml(_purpose(trial))}", "", "[target]"]
-    reading = {"missing": MISSING} if separator == "," else {
-        "separator": separator, "missing": MISSING
-    }  # fmt: skip
+    reading: dict[str, object] = {} if separator == "," else {"separator": separator}
+    reading["missing"] = (*MISSING, *(text for text in trial.gaps if text not in MISSING))
     lines += [*target, f"read = {toml(reading)}"]
     lines += [] if trial.outcome is None else trial.outcome.declared
     if trial.exclude:

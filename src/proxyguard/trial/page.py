@@ -15,7 +15,14 @@ from proxyguard.report.html import environment, fragment_css, render_page
 from proxyguard.report.picture import to_icon, to_svg
 from proxyguard.report.sources import table
 from proxyguard.trial.demands import number_words
-from proxyguard.trial.trial import SeenConclusion, SeenRequirement, Trial
+from proxyguard.trial.trial import (
+    FRESH_ROWS,
+    OTHER_ROWS,
+    SeenConclusion,
+    SeenRequirement,
+    Trial,
+    write_new,
+)
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -171,6 +178,20 @@ class _Declared(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._inside:
             self.text.append(data)
+
+
+def bring_kept_rows(source: Path, audit: Path) -> None:
+    """Put the rows that a trial kept beside the audit that is begun from its folder.
+
+    Raises
+    ------
+    TableError
+        Other records lie there under these names.
+    """
+    place = source if source.is_dir() else source.parent
+    for name in (FRESH_ROWS, OTHER_ROWS):
+        if (place / name).is_file() and place.resolve() != audit.parent.resolve():
+            write_new(audit.parent / name, (place / name).read_bytes())
 
 
 def declaration_in(path: Path) -> str:

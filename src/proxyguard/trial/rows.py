@@ -7,9 +7,11 @@ made. Records are compared by value, each with one other: a table may hold two a
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -108,6 +110,7 @@ def read_source(source: object, what: str, notes: list[str] | None = None) -> pd
         It is none of these, cannot be read, or has no rows.
     """
     if isinstance(source, str | Path):
+        _refuse_no_table(Path(source))
         raw = RawTable(Path(source), TableReading(), own_separator=True)
         frame = raw.take(np.arange(len(raw)))
         if raw.recoded and notes is not None:
@@ -122,6 +125,47 @@ def read_source(source: object, what: str, notes: list[str] | None = None) -> pd
     # What the index of a DataFrame becomes in a CSV; nobody could declare a column without a name.
     unnamed = [name for name in frame.columns if not str(name).strip()]
     return frame.rename(columns=dict.fromkeys(unnamed, UNNAMED)) if len(unnamed) == 1 else frame
+
+
+OTHERS = (".json", ".xlsx", ".xls", ".ods", ".sav", ".dta", ".sas7bdat", ".rds", ".rdata", ".pkl",
+          ".pickle", ".zip", ".html", ".xml", ".pdf", ".db", ".sqlite", ".npy", ".npz", ".toml",
+          ".py", ".ipynb")  # fmt: skip
+"""Endings of files that are no tables here, though text among them would be read as one column."""
+
+
+def csv_bytes(frame: pd.DataFrame, separator: str) -> bytes:
+    """Return a table as CSV, which reads as the very table.
+
+    Raises
+    ------
+    TableError
+        It has values that no line of CSV has.
+    """
+    texts = {str(name): as_texts(frame[name]) for name in frame.columns}
+    text = StringIO()
+    writer = csv.writer(text, delimiter=separator, lineterminator="\n")
+    writer.writerow(texts)
+    writer.writerows(zip(*texts.values(), strict=True))
+    content = text.getvalue().encode()
+    raw = RawTable(Path("fresh.csv"), TableReading(separator=separator), content)
+    again = raw.take(np.arange(len(raw)))
+    for name, values in texts.items():
+        if len(again) != len(frame) or list(again[name]) != [str(t).strip() for t in values]:
+            raise TableError(
+                f"rows of {name!r} cannot be kept as CSV: a value has a line break or a quotation "
+                "mark in it; leave the column out of the table, or give the rows as a holdout"
+            )
+    return content
+
+
+def _refuse_no_table(path: Path) -> None:
+    if path.is_dir():
+        raise TableError(f"{path} is a folder, expected a table; name a file")
+    if path.suffix.lower() in OTHERS and path.exists():
+        raise TableError(
+            f"{path.name} is no table that is read here, expected is one of {', '.join(SUFFIXES)}; "
+            "save it as CSV or Parquet"
+        )
 
 
 def readable_columns(
@@ -263,7 +307,10 @@ def named_sources(releases: object) -> dict[str, object]:
 
 
 def read_releases(
-    sources: Mapping[str, object], advance: Callable[[int], None], notes: list[str]
+    sources: Mapping[str, object],
+    advance: Callable[[int], None],
+    notes: list[str],
+    problems: list[str],
 ) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield every release by name; all that cannot be read are told at once.
 
@@ -275,13 +322,15 @@ def read_releases(
         Told how many were read.
     notes
         Told how files were read, where that is not plain.
+    problems
+        What else is wrong with releases, which whoever takes them adds to.
 
     Raises
     ------
     TableError
         Some cannot be read.
     """
-    problems, other = [], list[str]()
+    other = list[str]()
     for done, (name, source) in enumerate(sources.items(), start=1):
         try:
             recoded: list[str] = []
@@ -292,8 +341,8 @@ def read_releases(
         advance(done)
     if problems:
         raise TableError(
-            f"{len(problems)} of {len(sources)} releases cannot be read; mend them or move them "
-            "away:\n" + "\n".join(f"  {line}" for line in problems)
+            f"{len(problems)} of {len(sources)} releases cannot be used as they are; mend them or "
+            "move them away:\n" + "\n".join(f"  {line}" for line in problems)
         )
     if other:
         more = f" (and {len(other) - 1:,} more of the releases)" if other[1:] else ""
@@ -444,6 +493,74 @@ def _between(real: pd.DataFrame, made_from: pd.DataFrame, holdout: pd.DataFrame)
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRows:
+    """Rows that were set aside for an audit, and what is left of the tables without them."""
+
+    fresh: pd.DataFrame
+    table: pd.DataFrame
+    holdout: pd.DataFrame | None
+    from_table: bool
+    """Whether the table had them, so that an audit must learn from what is left of it."""
+
+
+def set_aside(
+    count: int,
+    table: pd.DataFrame,
+    made_from: pd.DataFrame | None,
+    holdout: pd.DataFrame | None,
+    *,
+    columns: DeclaredColumns,
+    drawn_here: bool,
+    seed: int,
+) -> KeptRows:
+    """Set rows aside that a trial does not look at and an audit may judge by.
+
+    They come from the rows that may judge: the holdout where there is one, else the rows of the
+    table that nothing was made from. Of no row but its being one of these anything is asked.
+
+    Raises
+    ------
+    RegistryError
+        Nobody said which rows the releases were made from.
+    TableError
+        Fewer rows may judge.
+    """
+    if not drawn_here and made_from is None and holdout is None:
+        raise RegistryError(
+            "keep sets rows aside that the releases were not made from, and nobody said which "
+            "those are: give --made-from or --holdout, or a generator in place of releases"
+        )
+    part = table if holdout is None else holdout
+    free = np.ones(len(part), dtype=bool)
+    tables = [frame for frame in (table, made_from, holdout) if frame is not None]
+    declared, _ = readable_columns(tables, columns)
+    read = [read_as(frame, declared) for frame in tables]
+    if holdout is None and made_from is not None:
+        free = ~in_common(read[0], read[1])
+    most = max(0, int(free.sum()) - FEWEST)
+    if count > most:
+        raise TableError(
+            f"keep is {count:,}, and of {int(free.sum()):,} rows that may judge at most {most:,} "
+            f"can be kept: the trial needs {FEWEST} itself"
+        )
+    rng = np.random.default_rng([seed, 1])  # not the stream that takes the trial's own rows apart
+    mask = np.zeros(len(part), dtype=bool)
+    mask[rng.choice(np.flatnonzero(free), size=count, replace=False)] = True
+    if holdout is None:
+        return KeptRows(
+            fresh=_rows(table, mask), table=_rows(table, ~mask), holdout=None,
+            from_table=made_from is None,
+        )  # fmt: skip
+    met = _met(read[0], read[-1])
+    if met:  # the holdout is a part of the table, which would teach what it is judged by
+        table = _rows(table, ~in_common(read[0], _rows(read[-1], mask)))
+    return KeptRows(
+        fresh=_rows(holdout, mask), table=table, holdout=_rows(holdout, ~mask),
+        from_table=met and made_from is None,
+    )  # fmt: skip
+
+
 def in_common(frame: pd.DataFrame, other: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which rows of a table are in another one too, each paired with one row there.
 
@@ -484,7 +601,6 @@ def _enough(rows: int, what: str) -> None:
 
 _LACKING = {
     Standing.UNKNOWN: "nobody said which rows the releases were made from",
-    Standing.NOT_MADE_FROM: "the rows made from are known, and no holdout was given",
     Standing.HELD_OUT: "a holdout is known, and not which rows the releases were made from",
 }
 
@@ -494,28 +610,34 @@ def with_reference(rows: TrialRows, seed: int) -> TrialRows:
     rng = np.random.default_rng(seed)
     if rows.standing is Standing.DRAWN_HERE:
         first = rng.permutation(len(rows.development)) < round(REFERENCE * len(rows.development))
+        note = (
+            f"exposure takes {int(first.sum()):,} of {len(first):,} rows that train for its "
+            f"attacks to compare with; the generator is given the other {int((~first).sum()):,}"
+        )
         return replace(
             rows,
-            development=rows.development[~first].reset_index(drop=True),
-            reference=rows.development[first].reset_index(drop=True),
-            notes=(*rows.notes, f"{int(first.sum()):,} rows are what attacks compare with"),
+            development=_rows(rows.development, ~first),
+            reference=_rows(rows.development, first),
+            notes=(*rows.notes, note),
         )
-    if rows.reference is None:
+    if rows.reference is None and rows.standing is not Standing.NOT_MADE_FROM:
         raise RegistryError(
             "attacks ask whether members can be told from others, so both must be known: give "
-            f"made-from and holdout, or a generator. Here {_LACKING[rows.standing]}; with less, "
+            f"made-from, or a generator. Here {_LACKING[rows.standing]}; with less, "
             "members would be compared with members, and every leak would pass"
         )
-    if len(rows.reference) >= FEWEST:
+    if rows.reference is not None and len(rows.reference) >= FEWEST:
         return rows
     # Table, made-from and holdout often leave nothing between them.
     first = rng.permutation(len(rows.target)) < round(REFERENCE * len(rows.target))
+    _enough(int((~first).sum()), "what exposure leaves of the rows that judge")
     note = (
-        f"{int(first.sum()):,} rows of the holdout are what attacks compare with, and do not judge"
+        f"exposure takes {int(first.sum()):,} of these {len(first):,} rows for its attacks to "
+        f"compare with, so {int((~first).sum()):,} judge"
     )
     return replace(
         rows,
-        target=rows.target[~first].reset_index(drop=True),
-        reference=rows.target[first].reset_index(drop=True),
+        target=_rows(rows.target, ~first),
+        reference=_rows(rows.target, first),
         notes=(*rows.notes, note),
     )

@@ -37,7 +37,7 @@ from proxyguard.registry.numbers import (
     whole,
 )
 from proxyguard.registry.parts import Procedure
-from proxyguard.registry.target import DeclaredColumns
+from proxyguard.registry.target import ColumnPart, DeclaredColumns
 from proxyguard.tables.columns import as_texts, kinds_of, notation_of, typed
 from proxyguard.tables.files import content_digest, table_bytes
 from proxyguard.tables.profile import TableProfile, profile_of
@@ -67,16 +67,18 @@ from proxyguard.trial.rows import (
     TrialRows,
     UnreadNumbers,
     apart,
+    csv_bytes,
     read_as,
     read_releases,
     read_source,
     readable_columns,
+    set_aside,
     with_reference,
     without_outcome,
     without_unread,
 )
 from proxyguard.trial.seen import SeenRecord
-from proxyguard.trial.trial import Trial, TrialColumn
+from proxyguard.trial.trial import FRESH_ROWS, OTHER_ROWS, Trial, TrialColumn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,12 +116,17 @@ def try_out(
     draws: int = DRAWS,
     options: Mapping[str, object] | None = None,
     exposure: bool = False,
+    keep: int = 0,
     seed: int = 0,
     workers: int | None = None,
     home: Path | str | None = None,
     progress: Progress | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Trial:
     """Try what stands in for a table, without registering anything: a page in one call.
+
+    What is given is used up: an audit needs records that no trial has looked at, which ``keep``
+    sets aside.
 
     Parameters
     ----------
@@ -160,6 +167,10 @@ def try_out(
         Of a generator; of several by their names: ``{"tvae": {"epochs": 50}}``.
     exposure
         Also attack the releases. Refused where it is not known who is in their rows and who not.
+    keep
+        So many of the rows that may judge are set aside for an audit before anything is looked at:
+        of the holdout, else of the rows of the table that nothing was made from. `Trial.save`
+        writes them as ``fresh.csv``.
     seed
         Of the rows that are set aside, and of the draws.
     workers
@@ -169,6 +180,8 @@ def try_out(
         own unless given.
     progress
         Called with what is done, how much of it, and of how much.
+    tell
+        Called before the work with what it will cost: rows that are kept, or taken for attacks.
 
     Returns
     -------
@@ -210,13 +223,14 @@ def try_out(
         draws=whole(draws, "draws", most=MOST_DRAWS),
         options=read_mapping(options, "options"),
         exposure=flag(exposure, "exposure"),
+        keep=whole(keep, "keep", least=0),
         seed=whole(seed, "seed", least=0),
         workers=None if workers is None else whole(workers, "workers"),
     )
-    if progress is not None:
-        callback(progress, "progress")
+    for called, name in ((progress, "progress"), (tell, "tell")):
+        if called is not None:
+            callback(called, name)
     instead = StandIns.of(releases, generator, settings.options)
-    origin = AskedTitles.of(real, releases, made_from)
     recoded: list[str] = []
     table = read_source(real, "the real table", recoded)
     for name in [*settings.exclude, *settings.columns, *([] if outcome is None else [outcome])]:
@@ -225,10 +239,31 @@ def try_out(
                 f"there is no column {name!r}{did_you_mean(name, table.columns)}; the table has "
                 f"{some(table.columns)}"
             )
+    if outcome is not None and outcome in settings.exclude:
+        raise RegistryError(
+            f"{outcome!r} is the outcome, so it cannot be left out as well; take it out of "
+            "exclude, or predict another column"
+        )
     of_maker = None if made_from is None else read_source(made_from, MADE_FROM, recoded)
     unseen = None if holdout is None else read_source(holdout, HOLDOUT, recoded)
+    origin = AskedTitles.of(real, releases, made_from)
+    kept: dict[str, bytes] = {}
+    if settings.keep:
+        aside = set_aside(
+            settings.keep, table, of_maker, unseen, columns=settings.columns,
+            drawn_here=bool(instead.generators), seed=settings.seed,
+        )  # fmt: skip
+        table, unseen = aside.table, aside.holdout
+        kept[FRESH_ROWS] = csv_bytes(aside.fresh, origin.separator)
+        if aside.from_table:
+            kept[OTHER_ROWS] = csv_bytes(table, origin.separator)
+            origin = replace(origin, table=OTHER_ROWS)
+        recoded.append(
+            f"{len(aside.fresh):,} rows were kept back, not looked at here and not remembered: "
+            f"they are {FRESH_ROWS}, for the audit that follows"
+        )
     looked_at = [frame for frame in (table, of_maker, unseen) if frame is not None]
-    _remember(Home(default_home() if home is None else path(home, "home")), origin, looked_at)
+    store = Home(default_home() if home is None else path(home, "home"))
     columns, notes = readable_columns(looked_at, settings.columns)
     usable, made, held = (
         None if frame is None
@@ -242,15 +277,20 @@ def try_out(
     )  # fmt: skip
     if settings.exposure:
         rows = with_reference(rows, settings.seed)
+    if tell is not None and (settings.exposure or kept):
+        for line in (*recoded[-1:], *rows.notes) if kept else rows.notes:
+            tell(line)
     with TemporaryDirectory(prefix="proxyguard-try-") as work:
         trying = _Trying(
             work=Path(work), rows=rows, instead=instead, outcome=outcome, settings=settings,
             columns=columns, notes=[*rows.notes, *recoded, *notes],
             exclude=list(settings.exclude), progress=progress or (lambda what, done, total: None),
+            remember=lambda: _remember(store, origin, looked_at),
         )  # fmt: skip
         trial = trying.run(origin)
+    trial = replace(trial, kept=kept)
     source = real if made_from is None else made_from
-    if isinstance(source, str | Path):
+    if isinstance(source, str | Path) or origin.table in kept:
         return trial
     filed = {origin.table: table_bytes(table if of_maker is None else of_maker), **trial.tables}
     return replace(trial, tables=filed)
@@ -284,6 +324,11 @@ def _with_outcome(
     if outcome is not None and outcome not in frame.columns:
         raise TableError(f"{what} has no column {outcome!r}; it has {some(frame.columns)}")
     kept = without_outcome(frame, outcome)
+    if not len(kept):
+        raise TableError(
+            f"no row of {what} has a value of {outcome!r}: there is nothing to predict; name "
+            "another outcome, or leave it out to compare shares and means"
+        )
     if len(kept) < len(frame):
         notes.append(
             f"{len(frame) - len(kept):,} of {len(frame):,} rows of {what} have no {outcome!r} and "
@@ -305,6 +350,8 @@ class _Trying:
     notes: list[str]
     exclude: list[str]
     progress: Progress
+    remember: Callable[[], None]
+    """Called before the first figure: an error until then has used no record up."""
     weaker: list[str] = field(default_factory=list)
     """Why less is asked than there could be; said above everything."""
     unread: list[str] = field(default_factory=list)
@@ -351,13 +398,14 @@ class _Trying:
         releases = () if generators else names[FILES]
         trial = Trialled(
             name="trial", outcome=guessed, demands=demands, exclude=self.exclude,
-            columns={n: part for n, part in self.columns.items() if n not in self.exclude},
+            columns={n: self._declared(n) for n in self.columns if n not in self.exclude},
+            gaps=self.columns.get(self.outcome or "", ColumnPart()).missing,
             generators=generators, releases=releases, reliability=settings.reliability,
             exposure=settings.exposure, shares=shares, learner=LEARNER, seed=settings.seed,
         )  # fmt: skip
         audit = Audit(
             self.work / "audit", home=self.work / "home", data=[self.data],
-            workers=settings.workers, progress=self.progress,
+            workers=settings.workers, progress=_outer_progress(self.progress, names),
         )  # fmt: skip
         numbers = [f"{k:05d}" for k in range(len(releases))]
         with _as_the_user_calls_it(names):
@@ -373,6 +421,7 @@ class _Trying:
             audit.seal()
             audit.register()
             audit.draw()
+            self.remember()
             # One reading of every file, as `Audit.open` has it.
             with audit.folder.step():
                 Opener(audit.place, audit.home, report=False).open()
@@ -389,7 +438,11 @@ class _Trying:
             judged=seen.verdicts(self.unusable if releases else {}) if unseen else (),
             conclusions=seen.conclusions(self.unusable if releases else {}) if unseen else (),
             columns=columns,
-            notes=(*self.notes, *(self._unusable_lines() if generators else ()), *failures),
+            notes=(
+                *self.notes,
+                *(self._unusable_lines() if generators else ()),
+                *(_in_outer_words(line, names) for line in failures),
+            ),
             unusable=self.unusable,
             declaration=_later(trial, origin, len(rows.target), promises, self._file_name),
             tables=self._unfiled(origin, trial),
@@ -462,6 +515,11 @@ class _Trying:
     def _all_kinds(self, outcome: GuessedOutcome | None) -> dict[str, str]:
         text = [outcome.column] if outcome is not None and outcome.kind != "regression" else []
         return kinds_of(self.rows.development, MISSING, text, self.columns)
+
+    def _declared(self, column: str) -> ColumnPart:
+        """Return how a column is declared; what stands for a missing outcome is declared of all."""
+        part = self.columns[column]
+        return part.model_copy(update={"missing": ()}) if column == self.outcome else part
 
     def _leave_ids_out(self, outcome: GuessedOutcome | None) -> None:
         """Leave out what looks like an id; an audit would ask first, and a first look says so."""
@@ -539,12 +597,13 @@ class _Trying:
         """
         draws, sources = self.settings.draws, self.instead.sources
         if sources:
+            problems: list[str] = []
             tables = read_releases(
                 sources, lambda done: self.progress("reading releases", done, len(sources)),
-                self.notes,
+                self.notes, problems,
             )  # fmt: skip
             joint = self.settings.independent and len(sources) > 1 and self.rows.standing.unseen
-            names = self._write_releases(tables, FILES, outcome, keep=joint)
+            names = self._write_releases(tables, FILES, outcome, problems, keep=joint)
             made = TriedGenerator(name=FILES, options={"folder": FILES}, draws=len(names))
             return {FILES: names}, [made] if joint else []
         names_of, generators = {}, []
@@ -562,7 +621,7 @@ class _Trying:
                 continue
             folder = FILES if len(self.instead.generators) == 1 else f"{FILES}-{k + 1}"
             tables = self._drawn(cast("Generator", generator), outcome)
-            names_of[name] = self._write_releases(tables, folder, outcome, keep=True)
+            names_of[name] = self._write_releases(tables, folder, outcome, [], keep=True)
             called = FILES if len(self.instead.generators) == 1 else name
             names_of[called] = names_of.pop(name)
             generators.append(TriedGenerator(name=called, options={"folder": folder}, draws=draws))
@@ -570,11 +629,12 @@ class _Trying:
 
     def _write_releases(
         self, tables: Iterator[tuple[str, pd.DataFrame]], folder: str,
-        outcome: GuessedOutcome | None, *, keep: bool,
+        outcome: GuessedOutcome | None, problems: list[str], *, keep: bool,
     ) -> tuple[str, ...]:  # fmt: skip
         """Write releases into a folder, and return what those are called that were written.
 
-        One that cannot be used is written only if it is to be kept: as a draw that failed.
+        One that cannot be used is written only if it is to be kept: as a draw that failed. What
+        the user has to mend is told of all of them at once, by whoever yields them.
         """
         (self.data / folder).mkdir(parents=True)
         kinds, names, unlabelled = self._kinds(outcome), list[str](), 0
@@ -585,14 +645,15 @@ class _Trying:
             if self.settings.independent:
                 alike = contents.setdefault(content_digest(frame), name)
                 if alike != name:
-                    raise RegistryError(
+                    problems.append(
                         f"{alike} and {name} hold the same records, and independent draws would "
                         "not; leave one of them out, or do not call the releases independent"
                     )
             if self.outcome is not None and self.outcome not in frame.columns:
-                raise TableError(
+                problems.append(
                     f"{name} has no column {self.outcome!r}; it has {some(frame.columns)}"
                 )
+                continue
             held = {column: kind for column, kind in kinds.items() if column in frame.columns}
             labelled, unread = without_unread(
                 without_outcome(frame, self.outcome), held, self.columns
@@ -615,6 +676,8 @@ class _Trying:
             names.append(name)
         if unlabelled:
             self.notes.append(f"{unlabelled:,} rows of releases have no {self.outcome!r}: left out")
+        if problems:  # of draws; those of files are told where they are read
+            raise DrawError(f"draw {problems[0]}")
         if not set(names) - set(self.unusable):
             raise DrawError("no release can be used:\n" + "\n".join(self._unusable_lines()))
         self._leave_out(lacking)
@@ -706,7 +769,22 @@ def _in_outer_words(text: str, names: Mapping[str, Sequence[str]]) -> str:
         return called[place] if place < len(called) else match[0]
 
     text = text.replace(TRAINING, "the rows that train").replace(JUDGING, "the rows that judge")
-    return _INNER.sub(release, text)
+    # What a declaration would say and a trial has not.
+    text = _NO_RANDOMNESS.sub("f it has no randomness, give its one release as a table", text)
+    return _INNER.sub(release, _INNER_MEMBER.sub("", text))
+
+
+_INNER_MEMBER = re.compile(r"^trial/(?=.{1,200}: seeds \d)")
+_NO_RANDOMNESS = re.compile(
+    r"f the mechanism has no randomness, declare deterministic = true"
+    r"(; to leave one of them out: proxyguard amend --reason WHY --exclude \S+)?"
+)
+
+
+def _outer_progress(progress: Progress, names: Mapping[str, Sequence[str]]) -> Progress:
+    """Return progress that calls releases as the user does."""
+    called = {f"{k:05d}": name for k, name in enumerate(names.get(FILES, ()))}
+    return lambda what, done, total: progress(called.get(what, what), done, total)
 
 
 @contextmanager

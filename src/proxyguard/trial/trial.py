@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 PAGE = "page.html"
 FRESH = "fresh.parquet"
 """The records of an audit that is begun in Python."""
+FRESH_ROWS, OTHER_ROWS = "fresh.csv", "other-rows.csv"
+"""Rows that were kept for an audit, and the rest of their table, from which it learns."""
 SUMMARY = "summary.json"
 EXPLORATORY = "Exploratory: nothing was registered before the data were seen."
 SEEN = (
@@ -192,6 +194,8 @@ class Trial:
         Columns most of whose values cannot be read in some release.
     tables
         What was given as an object and lies in no file: by name, as `save_audit` writes it.
+    kept
+        The files of rows that were kept for an audit, ``fresh.csv``, by name.
 
     Examples
     --------
@@ -218,6 +222,7 @@ class Trial:
     weaker: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     tables: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    kept: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     @property
     def decided(self) -> tuple[str, ...]:
@@ -334,6 +339,8 @@ class Trial:
         """
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
+        for name, content in self.kept.items():
+            write_new(place / name, content)
         write_atomic(place / DECLARATION, self.declaration.encode())
         write_atomic(place / SUMMARY, canonical_bytes(self.to_dict()))
         write_atomic(place / PAGE, self.to_html().encode())
@@ -364,22 +371,27 @@ class Trial:
             Where a table is there already under a name that is needed, or ``fresh`` is none.
         """
         place, declaration = Path(folder), self.declaration
-        tables = dict(self.tables)
+        tables = {**self.tables, **self.kept}
         if fresh is not None:
+            tables.pop(FRESH_ROWS, None)
             tables[FRESH] = table_bytes(read_source(fresh, "fresh"))
             declaration = declaration.replace('file = "fresh.csv"', f'file = "{FRESH}"', 1)
         for name, content in tables.items():
-            path = place / name
-            if path.exists() and path.read_bytes() != content:
-                raise TableError(f"{path} is there already with other records; name another folder")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(path, content)
+            write_new(place / name, content)
         audit = Audit(place / "my-audit")
         audit.init(declaration)
         return audit
 
     def __str__(self) -> str:
         return "\n".join([*self.sentences, "", *self.notes, self.power])
+
+
+def write_new(path: Path, content: bytes) -> None:
+    """Write a table, over no other one: it may be the only copy of records that nobody has seen."""
+    if path.exists() and path.read_bytes() != content:
+        raise TableError(f"{path} is there already with other records; name another folder")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, content)
 
 
 def _plain(cell: object) -> Plain:

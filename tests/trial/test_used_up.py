@@ -1,0 +1,185 @@
+"""What a trial uses up and what it keeps back; mistakes that are found before anything is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import proxyguard as pg
+from conformance.typed import proxyguard
+from proxyguard.cli.show import Exit
+from proxyguard.registry.target import TableReading
+from proxyguard.tables.files import read_table
+from trial.tables import people
+
+LIMITS = ("--limit", "two-way shares=0.3", "--exclude", "stage", "--exclude", "cost")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A folder with a table, the rows that a maker had, and two releases."""
+    table = people(1400, 1)
+    table.to_csv(tmp_path / "patients.csv", index=False)
+    table[:700].to_csv(tmp_path / "given.csv", index=False)
+    (tmp_path / "made").mkdir()
+    for name, seed in (("s2", 5), ("s10", 6)):
+        people(700, seed).to_csv(tmp_path / "made" / f"{name}.csv", index=False)
+    return tmp_path
+
+
+def rows_of(path: Path) -> set[tuple[object, ...]]:
+    return set(read_table(path, TableReading()).itertuples(index=False, name=None))
+
+
+def test_rows_that_are_kept_were_never_looked_at_and_begin_the_audit(work: Path) -> None:
+    told = ("--outcome", "ill", "--made-from", "given.csv", *LIMITS)
+    done = proxyguard(work, "try", "patients.csv", "made", "--keep", "300", *told)
+    assert done.returncode in (Exit.DONE, Exit.UNRESOLVED), done.stderr
+    assert "300 rows were kept back, not looked at here and not remembered" in done.stderr
+    assert "the other 400 judge" in done.stdout
+    fresh = rows_of(work / "try-out" / "fresh.csv")
+    assert not fresh & rows_of(work / "given.csv")
+    assert fresh < rows_of(work / "patients.csv")
+    begun = proxyguard(work, "init", "my-audit", "--from", "try-out")
+    assert begun.returncode == Exit.DONE, begun.stderr
+    assert "Put there first" not in begun.stdout
+    checked = proxyguard(work, "check", "my-audit")
+    assert checked.returncode == Exit.DONE, checked.stdout + checked.stderr
+    assert "guarantee no" not in checked.stdout
+    # They are the only copy: no later trial writes over them.
+    again = proxyguard(work, "try", "patients.csv", "made", "--keep", "200", *told)
+    assert again.returncode == Exit.ERROR
+    assert "try-out/fresh.csv is there already" in again.stderr
+
+
+def test_rows_are_kept_from_what_may_judge_and_an_audit_learns_from_the_others() -> None:
+    table, holdout = people(600, 1), people(500, 2)
+    given = {"limits": {"two-way shares": 0.3}, "workers": 1, "keep": 100}
+    drawn = pg.try_out(table, generator="bootstrap", draws=2, **given)  # type: ignore[arg-type]
+    assert set(drawn.kept) == {"fresh.csv", "other-rows.csv"}
+    assert 'table = "other-rows.csv"' in drawn.declaration
+    assert drawn.n_records == 150  # 30 % of the other 500
+    held = pg.try_out(table, people(600, 3), holdout=holdout, **given)  # type: ignore[arg-type]
+    assert (set(held.kept), held.n_records) == ({"fresh.csv"}, 400)
+    with pytest.raises(pg.RegistryError, match="nobody said which those are: give --made-from"):
+        pg.try_out(table, people(600, 3), **given)  # type: ignore[arg-type]
+    with pytest.raises(pg.TableError, match="of 500 rows that may judge at most 470 can be kept"):
+        pg.try_out(table, people(600, 3), holdout=holdout, keep=480)
+
+
+def test_an_audit_of_frames_has_the_rows_that_were_kept(tmp_path: Path) -> None:
+    page = pg.try_out(
+        people(600, 1), {"a": people(600, 3)}, holdout=people(500, 2), keep=120, workers=1
+    )
+    audit = page.save_audit(tmp_path / "work")
+    assert audit.check().good
+    assert len(rows_of(tmp_path / "work" / "fresh.csv")) == 120
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (("--limit", "eror=0.1"), "limits has ['eror'], and what is required here is"),
+        (("--exclude", "ill"), "'ill' is the outcome, so it cannot be left out as well"),
+        (("--out", "patients.csv"), "--out is patients.csv, and patients.csv is a file"),
+        (("--generator", "bootstrap"), "both releases and a generator are given"),
+        (("--outcome", "empty"), "has a value of 'empty': there is nothing to predict"),
+        (("--outcome", "coded"), '--column \'coded = { kind = "number", missing = ["code a"'),
+    ],
+)
+def test_a_mistake_is_told_and_uses_no_record_up(
+    work: Path, typed: tuple[str, ...], said: str
+) -> None:
+    table = read_table(work / "patients.csv", TableReading())
+    coded = table["cost"].where(table.index % 3 > 0, "code a")
+    table.assign(empty="", coded=coded).to_csv(work / "patients.csv", index=False)
+    release = people(700, 5)
+    release.assign(empty="", coded=release["cost"]).to_csv(work / "made" / "s2.csv", index=False)
+    told = proxyguard(work, "try", "patients.csv", "made/s2.csv", "--outcome", "ill", "--home",
+                      "home", *typed)  # fmt: skip
+    assert told.returncode == Exit.ERROR, told.stdout
+    assert said in " ".join(told.stderr.split())
+    assert not any(p.is_file() for p in (work / "home").rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (("try", ".", "made"), ". is a folder, expected a table; name a file"),
+        (("try", "x.json", "made"), "x.json is no table that is read here, expected is one of"),
+        (("try", "patients.csv"), "give what stands in for the table: releases"),
+    ],
+)
+def test_what_is_no_table_is_told_plainly(work: Path, typed: tuple[str, ...], said: str) -> None:
+    (work / "x.json").write_text("[]")
+    told = proxyguard(work, *typed)
+    assert told.returncode == Exit.ERROR
+    assert said in " ".join(told.stderr.split())
+
+
+def test_a_verb_that_is_misspelt_is_asked_about_once(work: Path) -> None:
+    told = proxyguard(work, "tri", "patients.csv")
+    assert told.stderr.lower().count("did you mean") == 1
+
+
+def test_all_that_is_wrong_with_releases_is_told_at_once(work: Path) -> None:
+    people(99, 8).drop(columns="ill").to_csv(work / "made" / "no-label.csv", index=False)
+    (work / "made" / "empty.csv").write_text("")
+    (work / "made" / "twin.csv").write_bytes((work / "made" / "s2.csv").read_bytes())
+    told = proxyguard(work, "try", "patients.csv", "made", "--outcome", "ill", "--made-from",
+                      "given.csv", "--independent")  # fmt: skip
+    assert told.returncode == Exit.ERROR
+    said = " ".join(told.stderr.split())
+    assert "3 of 5 releases cannot be used as they are" in said
+    for words in ("empty.csv is empty", "no-label.csv has no column 'ill'", "same records"):
+        assert words in said
+
+
+def test_progress_names_the_files_that_the_user_has() -> None:
+    told: list[str] = []
+    pg.try_out(
+        people(300, 1), {"mine.csv": people(300, 3)}, holdout=people(300, 2), workers=1,
+        progress=lambda what, done, total: told.append(what),
+    )  # fmt: skip
+    assert "mine.csv" in told
+    assert not any(name.isdigit() for name in told)
+
+
+class Fixed:
+    """A generator that leaves its seed alone."""
+
+    def describe(self) -> dict[str, str]:
+        return {"mechanism": "the same"}
+
+    def prepare(self, source: pd.DataFrame, rng: object) -> None:
+        self.source = source
+
+    def draw(self, seed: int) -> pd.DataFrame:
+        return self.source
+
+
+def test_a_generator_without_randomness_is_told_in_words_of_a_trial(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(pg.ProxyGuardError) as refused:
+        pg.try_out(people(300, 1), generator=Fixed, draws=3, workers=1)
+    assert "declare deterministic" not in str(refused.value)
+    assert "amend" not in str(refused.value)
+    assert "give its one release as a table" in str(refused.value)
+
+
+def test_exposure_needs_no_holdout_where_the_rows_made_from_are_known(work: Path) -> None:
+    table = people(1200, 1)
+    told: list[str] = []
+    trial = pg.try_out(
+        table, {"copies": table[:500], "other": people(500, 7)}, made_from=table[:500],
+        exposure=True, workers=1, limits={"two-way shares": 0.3}, tell=told.append,
+    )  # fmt: skip
+    assert trial.requirements[-1].name == "exposure"
+    assert trial.decisions["copies"] is pg.Decision.VIOLATION
+    line = "exposure takes 210 of these 700 rows for its attacks to compare with, so 490 judge"
+    assert line in told
+    assert line in trial.notes
+    assert trial.n_records == 490
