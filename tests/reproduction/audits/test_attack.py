@@ -35,6 +35,7 @@ from reproduction.audits.attack import (
     subsample,
 )
 from reproduction.audits.attacked import TABLES, Pools, attackable, pools_of, release_of
+from reproduction.audits.attacked import attacked as on_the_page
 
 ROOT = Path(__file__).parents[3]
 needs_data = pytest.mark.skipif(
@@ -234,6 +235,7 @@ def test_releases_that_were_attacked_are_not_attacked_again(
         attack, "TABLES", {name: replace(one, load=pd.DataFrame) for name, one in TABLES.items()}
     )
     monkeypatch.setattr("reproduction.audits.attack.pools_of", lambda table, study: None)
+    monkeypatch.setattr("reproduction.audits.attacked.find_spec", lambda name: True)
     attacked: list[tuple[str, str]] = []
 
     def once(table: str, mechanism: str, pools: Any) -> ReleaseResult:
@@ -257,7 +259,7 @@ def test_releases_that_were_attacked_are_not_attacked_again(
 def test_attacks_alone_write_their_page_and_leave_the_document(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    results = [_result(table, mechanism) for table, mechanism in attackable()]
+    results = [_result(table, mechanism) for table, mechanism in on_the_page()]
     monkeypatch.setattr(reproduce, "run_attacks", lambda work: results)
     monkeypatch.setattr(reproduce, "kept_results", lambda work: results)
     out = tmp_path / "audits.md"
@@ -269,6 +271,26 @@ def test_attacks_alone_write_their_page_and_leave_the_document(
     written = (tmp_path / "membership-attacks.md").read_text("utf-8")
     assert f"]({attack_page.FIGURE})" in written
     assert (tmp_path / attack_page.FIGURE).stat().st_size > 0
+
+
+def test_without_torch_the_page_of_attacks_keeps_its_releases_of_tabddpm(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Attacks that can be had here are made; a page of these alone would lose the others.
+    monkeypatch.setattr("reproduction.audits.attacked.find_spec", lambda name: None)
+    assert set(on_the_page()) - set(attackable()) == {
+        (table, "TabDDPM") for table in ("heart", "german", "taiwan")
+    }
+    results = [_result(table, mechanism) for table, mechanism in attackable()]
+    monkeypatch.setattr(reproduce, "run_attacks", lambda work: results)
+    monkeypatch.setattr(reproduce, "kept_results", lambda work: results)
+    monkeypatch.setattr("sys.argv", ["reproduce.py", "exposure", "--work", str(tmp_path),
+                                     "--out", str(tmp_path / "audits.md")])  # fmt: skip
+    reproduce.main()
+    assert not (tmp_path / "membership-attacks.md").exists()
+    said = capsys.readouterr().out
+    assert "stays as it is, for want of TabDDPM on heart" in said
+    assert said.endswith("TabDDPM needs torch\n")
 
 
 def _page() -> str:

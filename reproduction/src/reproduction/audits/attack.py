@@ -44,6 +44,7 @@ from reproduction.audits.attacked import (
     TABLES,
     Pools,
     attackable,
+    attacked,
     pools_of,
     release_of,
 )
@@ -390,5 +391,11 @@ def kept_results(work: Path) -> list[ReleaseResult]:
 
 
 def is_finished(results: Sequence[ReleaseResult]) -> bool:
-    """Whether every release that can be had has a result: a family is decided as a whole."""
-    return {(one.table, one.mechanism) for one in results} >= set(attackable())
+    """Whether every release of the page has a result: a family is decided as a whole."""
+    return not left_to_attack(results)
+
+
+def left_to_attack(results: Sequence[ReleaseResult]) -> list[tuple[str, str]]:
+    """Return the releases of the page that have no result yet."""
+    known = {(one.table, one.mechanism) for one in results}
+    return [one for one in attacked() if one not in known]

@@ -93,7 +93,8 @@ class Mechanism:
     release: Callable[[str, Pools], pd.DataFrame]
     study: str = "tabddpm"
     made: Callable[[str], bool] = lambda table: True
-    """Whether there is a release on a table, or can be one here."""
+    """Whether there is a release on a table, or can be one."""
+    needs: str | None = None  # the package without which it makes none
 
 
 def _generated(name: str, options: Callable[[Pools], Options]) -> Callable[..., pd.DataFrame]:
@@ -127,7 +128,8 @@ MECHANISMS: Mapping[str, Mechanism] = {
     **{f"AIM, {epsilon}": _aim(epsilon) for epsilon in (1, 5, 10)},
     "TabDDPM": Mechanism(
         _generated("tabddpm", lambda pools: {**TABDDPM, "outcome": pools.outcome}),
-        made=lambda table: table in PUBLISHED_TABLES and find_spec("torch") is not None,
+        made=lambda table: table in PUBLISHED_TABLES,
+        needs="torch",
     ),
     "bootstrap": Mechanism(_generated("bootstrap", lambda pools: {})),
     "noise": Mechanism(_generated("noise", lambda pools: {"keep": [pools.outcome]})),
@@ -138,9 +140,16 @@ MECHANISMS: Mapping[str, Mechanism] = {
 """Those of the paper, then others; a number is the epsilon."""
 
 
-def attackable() -> list[tuple[str, str]]:
-    """Return the tables and mechanisms of which there is a release, or can be one here."""
+def attacked() -> list[tuple[str, str]]:
+    """Return the tables and mechanisms of which the page tells the attacks."""
     return [(t, name) for t in TABLES for name, chosen in MECHANISMS.items() if chosen.made(t)]
+
+
+def attackable() -> list[tuple[str, str]]:
+    """Return those of which there is a release, or can be one here."""
+    needed = {name: chosen.needs for name, chosen in MECHANISMS.items()}
+    here = {name for name, needs in needed.items() if needs is None or find_spec(needs)}
+    return [(table, name) for table, name in attacked() if name in here]
 
 
 def release_of(table: str, mechanism: str, pools: Pools) -> pd.DataFrame:

@@ -32,7 +32,12 @@ from proxyguard.audit.draw import pending_folder, tasks
 from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.documents.ledger import Stage
 from proxyguard.registry.target import StratifiedDesign
-from reproduction.audits.attack import is_finished, kept_results, run_attacks
+from reproduction.audits.attack import (
+    is_finished,
+    kept_results,
+    left_to_attack,
+    run_attacks,
+)
 from reproduction.audits.attack_page import write_page
 from reproduction.audits.benchmarks import (
     BENCHMARKS,
@@ -114,6 +119,9 @@ def main() -> None:
     if is_finished(attacked):
         write_page(attacked, out.with_name(ATTACKS_PAGE))
         print(f"wrote {out.with_name(ATTACKS_PAGE)}")
+    elif EXPOSURE in chosen:
+        left = ", ".join(f"{mechanism} on {table}" for table, mechanism in left_to_attack(attacked))
+        print(f"{ATTACKS_PAGE} stays as it is, for want of {left}; TabDDPM needs torch")
     if chosen == [EXPOSURE]:
         return  # the document has nothing of it
     if given.write:
