@@ -227,6 +227,12 @@ def test_what_is_not_run_keeps_the_part_that_an_earlier_run_gave_it(
     assert "tabddpm (needs torch)" in page
 
 
+def test_an_audit_that_was_only_sealed_is_not_said_to_be_run() -> None:
+    one = part("taiwan-bootstrap", folders=("taiwan-aim", "taiwan-bootstrap"))
+    said = document.section("taiwan-bootstrap", one)
+    assert "seals `audits/taiwan-aim` and runs `audits/taiwan-bootstrap`." in said
+
+
 def test_a_shortened_run_leaves_the_parts_of_whole_ones_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

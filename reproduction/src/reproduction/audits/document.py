@@ -92,7 +92,7 @@ class Part:
     made: str
     """Versions and processor, as the certificate says them; empty where a run did not keep them."""
     folders: tuple[str, ...]
-    """The audits that were run."""
+    """The audits that were run, and those of which the target was sealed for it."""
     comparisons: tuple[Comparison, ...]
     """The counts that are compared; p-values are adjusted over the whole document."""
     verdicts: Rows
@@ -249,9 +249,11 @@ def _overview(parts: Mapping[str, Part]) -> str:
 
 def _section(name: str, part: Part, adjusted: Mapping[Comparison, float]) -> str:
     published = AUDITS[name]
-    folders = ", ".join(f"`audits/{folder}`" for folder in part.folders)
+    run = [folder for folder in part.folders if folder not in published.sealed_only]
+    sealed = "".join(f"seals `audits/{folder}` and " for folder in published.sealed_only)
+    folders = ", ".join(f"`audits/{folder}`" for folder in run)
     blocks = [
-        say("section", title=published.title, name=name, folders=folders),
+        say("section", title=published.title, name=name, sealed=sealed, folders=folders),
         part.above,
         _counts(part.comparisons, adjusted),
         part.below,
