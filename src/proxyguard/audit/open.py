@@ -260,8 +260,8 @@ class Opener:
         while not audit.finished and audit.draws < last:
             # The digest is in the ledger before the score exists: a kill in between leaves a
             # draw that waits, and is scored first when the audit goes on.
-            evidence = step.score(step.commit(seeds[audit.draws]))
-            audit.add(bool(evidence.release_pvalues[0] <= evidence.reading.level))
+            score, _ = step.score(step.commit(seeds[audit.draws]))
+            audit.add(score.passed)
             self.place.progress("sequential draws", audit.draws, len(seeds))
         if audit.finished:
             self._conclude(opening, author, step.evidence(recorded_scores(journal)))
@@ -294,14 +294,13 @@ class Opener:
             step.finish_waiting()
             step.next_records()  # a candidate that no records are left for is not committed
             draw = step.commit_file(candidate)
-            evidence = step.score(draw)
-            pvalue, level = float(evidence.release_pvalues[0]), evidence.reading.level
+            score, evidence = step.score(draw)
             return JudgedCandidate(
                 candidate=draw.label,
                 number=step.scores,
-                decision=Decision.VALIDATED if pvalue <= level else Decision.UNRESOLVED,
-                pvalue=pvalue,
-                level=level,
+                decision=Decision.VALIDATED if score.passed else Decision.UNRESOLVED,
+                pvalue=float(evidence.release_pvalues[0]),
+                level=evidence.reading.level,
             )
 
     def close(self) -> None:

@@ -381,12 +381,13 @@ class Step:
         """Return the records of the next score; an error where none are left."""
         return self.rule.records(self.target, self.scores + 1)
 
-    def score(self, draw: MadeDraw) -> ReleaseEvidence:
-        """Score a committed draw, record what came of it, and return its evidence."""
+    def score(self, draw: MadeDraw) -> tuple[Favored | Judged, ReleaseEvidence]:
+        """Score a committed draw; return what was recorded of it, and its evidence."""
         count, release = self.scores + 1, draw.digest
         evidence = self._read(draw, count, self.next_records())
-        self.journal.record(self.rule.scored(release, count, evidence), self._signer())
-        return evidence
+        score = self.rule.scored(release, count, evidence)
+        self.journal.record(score, self._signer())
+        return score, evidence
 
     def finish_waiting(self) -> None:
         """Score the draw that was committed before a process ended, if there is one."""
