@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from proxyguard.errors import TableError, UnreadValue
 from proxyguard.registry.declaration import read_declaration
+from proxyguard.registry.numbers import canonical_value
 from proxyguard.registry.target import ColumnPart
-from proxyguard.tables.columns import kinds_of, typed
+from proxyguard.tables.columns import as_labels, kinds_of, typed
 
 MISSING = ("", "NA")
 DATE = ColumnPart(kind="date", format="%d.%m.%Y")
@@ -170,3 +173,12 @@ def test_a_plain_error_of_a_table_is_not_one_of_a_value() -> None:
     with pytest.raises(TableError, match="is missing") as no:
         typed(pd.DataFrame({"a": [1]}), {"b": "number"}, MISSING)
     assert not isinstance(no.value, UnreadValue)
+
+
+@given(st.text() | st.booleans() | st.integers() | st.floats(allow_nan=False))
+def test_a_label_is_its_text_by_value(label: object) -> None:
+    assert as_labels([label]) == [canonical_value(str(label))]
+
+
+def test_a_label_that_is_missing_is_no_text() -> None:
+    assert as_labels([None, float("nan"), pd.NaT, " "]) == ["", "", "", ""]

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from proxyguard.audit.development import MemberDevelopment
-from proxyguard.audit.members import MemberRows, strata_of
+from proxyguard.audit.members import MemberRows
 from proxyguard.audit.score import is_worst
 from proxyguard.documents.evidence import ColumnRecord, GroupEvidence
 from proxyguard.documents.releases import AnyDraw, DrawnRelease
@@ -53,6 +53,7 @@ from proxyguard.registry.design import Stratified
 from proxyguard.registry.exposure import AttackPart, ExposureKind, ExposureQuestion
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.target import StratifiedDesign
+from proxyguard.tables.columns import as_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -467,7 +468,7 @@ class MemberAttacks:
         declared, design = self._member.target.design, self._member.target.sampling_design
         if not isinstance(declared, StratifiedDesign) or not isinstance(design, Stratified):
             return ()
-        return np.array(strata_of(members[declared.by])), design.weights
+        return np.array(as_labels(members[declared.by])), design.weights
 
 
 def _question(measure: Measure) -> ExposureQuestion:

@@ -10,7 +10,7 @@ an exposure, and which limits finite members alone would break.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import ceil, sqrt
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ from proxyguard.registry.fields import number
 from proxyguard.registry.parts import RequirementPart
 from proxyguard.registry.target import StratifiedDesign
 from proxyguard.seal.fingerprint import canonical_value
-from proxyguard.tables.columns import as_text
+from proxyguard.tables.columns import as_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,11 +65,6 @@ def copies_of_members(records: pd.DataFrame, members: pd.DataFrame) -> NDArray[n
     [True, False]
     """
     return MemberRows(members).copies(records)
-
-
-def strata_of(labels: Iterable[object]) -> list[str]:
-    """Return the strata that labels name, as a design names them; empty where one is missing."""
-    return [canonical_value(as_text(label)) for label in labels]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +155,7 @@ class MemberCounts:
         What members are flagged is the registered mixture of what each stratum's are: one without
         a member has no share, and members of another have no weight.
         """
-        sizes = Counter(strata_of(members[design.by]))
+        sizes = Counter(as_labels(members[design.by]))
         lacking = sorted(g for g in design.sizes if canonical_value(g) not in sizes)
         if lacking:
             raise TableError(

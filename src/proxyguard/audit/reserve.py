@@ -44,7 +44,7 @@ from proxyguard.seal.fingerprint import RecordSet, TablePrints, canonical_value,
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Ledger
 from proxyguard.seal.lineage import worst_met
-from proxyguard.tables.columns import as_text, have_value
+from proxyguard.tables.columns import as_labels, as_text, have_value
 from proxyguard.tables.files import SHOWN, Positions, RawTable
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _missing_columns(missing: list[str], columns: list[str], separator: str) -> 
 
 def _labels_of(raw: RawTable, by: str) -> NDArray[np.str_]:
     """Return the stratum or cluster of every row, compared by value."""
-    return np.array([canonical_value(text) for text in raw.column(by)])
+    return np.array(as_labels(raw.column(by)))
 
 
 def reserve_rows(raw: RawTable, target: Target) -> Positions:

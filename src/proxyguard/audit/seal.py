@@ -62,13 +62,12 @@ from proxyguard.seal.ledger import Stage
 from proxyguard.seal.lineage import Known, find_overlaps
 from proxyguard.seal.sealed_file import seal_table
 from proxyguard.seal.storage import now, random_bytes
-from proxyguard.tables.columns import as_text, kinds_of, row_name, typed
+from proxyguard.tables.columns import as_labels, kinds_of, row_name, typed
 from proxyguard.tables.files import table_bytes, to_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from proxyguard.tables.columns import Series
 
 # Column of the sealed file: the record's row in the table it came from.
 POSITION = "__position__"
@@ -491,7 +490,7 @@ def check_target(
     if target.predicted.kind == "binary":
         known = {canonical_value(str(target.positive)), negative_of(target, development), NO_LABEL}
         known |= lost_texts(target.predicted)
-        other = np.flatnonzero([label not in known for label in _labels(labels)])
+        other = np.flatnonzero([label not in known for label in as_labels(labels)])
         if other.size:
             seen = ", ".join(f'"{label}"' for label in sorted(known - {None, NO_LABEL}, key=str))
             more = f" (and {other.size - 1:,} more)" if other.size > 1 else ""
@@ -508,7 +507,7 @@ def _check_clusters(target: Target, records: pd.DataFrame, development: pd.DataF
     if target.clusters is None:
         return
     by = target.clusters.by
-    both = set(_labels(records[by])) & set(_labels(development[by]))
+    both = set(as_labels(records[by])) & set(as_labels(development[by]))
     if both:
         raise TableError(
             f"{len(both)} clusters of {by!r} are in the target and in development; records of one "
@@ -553,17 +552,12 @@ def _check_missing(
 NO_LABEL = ""
 
 
-def _labels(column: Series) -> list[str]:
-    """Return strata or clusters as they are compared: by value, not by spelling."""
-    return [canonical_value(as_text(label)) for label in column]
-
-
 def _check_design(target: Target, records: pd.DataFrame, numbers: pd.DataFrame) -> None:
     """See that strata, clusters, weights and pool are as declared; only their column is read."""
     design = target.design
     labels = {}
     for by in target.label_columns:
-        labels[by] = _labels(records[by])
+        labels[by] = as_labels(records[by])
         unlabelled = labels[by].count(NO_LABEL)
         if unlabelled:
             raise TableError(

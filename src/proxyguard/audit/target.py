@@ -25,10 +25,9 @@ from proxyguard.losses.query import CodedRecords
 from proxyguard.losses.records import Records
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.target import StratifiedDesign
-from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.sealed_file import ROWS, nonce_of
-from proxyguard.tables.columns import typed
+from proxyguard.tables.columns import as_labels, typed
 from proxyguard.tables.files import to_frame
 
 if TYPE_CHECKING:
@@ -305,16 +304,12 @@ class OpenTarget:
         }
         return Records(
             ids=positions,
-            strata=_labels(frame, design.by) if isinstance(design, StratifiedDesign) else None,
-            clusters=None if clusters is None else _labels(frame, clusters.by),
+            strata=as_labels(frame[design.by]) if isinstance(design, StratifiedDesign) else None,
+            clusters=None if clusters is None else as_labels(frame[clusters.by]),
             weights=None if weight is None else frame[weight],
             groups=groups,
             random_order=True,
         )
-
-
-def _labels(frame: pd.DataFrame, column: str) -> NDArray[np.str_]:
-    return np.array([canonical_value(str(label)) for label in frame[column]])
 
 
 class Batch:

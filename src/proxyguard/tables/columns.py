@@ -439,6 +439,17 @@ def as_text(item: object) -> str:
     return str(item)
 
 
+def as_labels(values: Iterable[object]) -> list[str]:
+    """Return strata, clusters or outcomes as they are compared: by value, not by spelling.
+
+    Examples
+    --------
+    >>> as_labels([1, 1.0, "01", "north ", None])
+    ['1', '1', '1', 'north', '']
+    """
+    return [canonical_value(as_text(label)) for label in values]
+
+
 def as_texts(values: Series) -> Series:
     """Return a column as plain text objects; what is text already is not looked at one by one.
 
