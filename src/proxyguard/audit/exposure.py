@@ -21,10 +21,10 @@ from proxyguard.audit.score import (
     RecordsRead,
     at_once,
     chunks_of,
+    countable,
     in_memory,
     needs_whole,
     only,
-    reads_counts,
 )
 from proxyguard.audit.target import Chunk, TargetRecords
 from proxyguard.documents.releases import AnyDraw, DrawnRelease
@@ -101,11 +101,7 @@ class ExposureScorer:
             Where a stored release is not what its record says.
         """
         measures = self.attacks.measures
-        counted = [
-            j
-            for j, measure in enumerate(measures)
-            if measure.requirement.indicator and all(reads_counts(each, j) for each in readings)
-        ]
+        counted = countable(measures, readings)
         blocks: list[list[list[Column]]] = [[[] for _ in measures] for _ in readings]
         unscored: dict[str, int] = {}
         done = 0
