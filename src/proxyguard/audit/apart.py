@@ -271,7 +271,7 @@ class Bench:
 
     def development(self, name: str) -> MemberDevelopment:
         """Return the development part of a member."""
-        member = next(m for m in self.registry.declaration.members if m.name == name)
+        member = self.registry.declaration.member(name)
         return MemberDevelopment(self.place, member, self.sealed[name])
 
     def needs(self) -> Needs:

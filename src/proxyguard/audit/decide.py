@@ -289,11 +289,11 @@ def decide(
     record = _Record.of(registry, manifest, evidence)
     read = record.read(evidence.groups)
     verdicts, family, text = _verdicts(record, read, basis)
-    members = registry.declaration.members
+    declaration, members = registry.declaration, registry.declaration.members
     # From the manifest and not from the groups: what a claim is conditional on holds for excluded
     # draws too.
     stages = {
-        _told_as(member, name, members): redrawn(
+        declaration.told_as(member.name, name): redrawn(
             member, name, group.draws, registry.members[member.name].drawn(name)
         )
         for member in members
@@ -306,7 +306,7 @@ def decide(
         redraws={name: stage.redraws for name, stage in stages.items()},
         conditional_on={name: stage.conditional_on for name, stage in stages.items()},
         draws={
-            _told_as(member, mechanism.name, members): _draw_counts(
+            declaration.told_as(member.name, mechanism.name): _draw_counts(
                 mechanism.draws,
                 (draws := manifest.draws(member.name, mechanism.name)),
                 sum((mechanism.name, draw.seed) in registry.left_out for draw in draws),
@@ -324,14 +324,9 @@ def decide(
                     record.under(registry, spec.name), evidence.secondary[spec.name]
                 ),
             )
-            for spec in registry.declaration.secondary
+            for spec in declaration.secondary
         },
     )
-
-
-def _told_as(member: Member, mechanism: str, members: Sequence[Member]) -> str:
-    """Return what a mechanism is called; two members may have one of the same name."""
-    return f"{member.name}/{mechanism}" if len(members) > 1 else mechanism
 
 
 def _verdicts(

@@ -243,7 +243,7 @@ def _named_tasks(
     """Yield the named stand-ins: one file each, with the source's own seed for the procedure."""
     for release in member.release:
         path = place.data.find(release.file)
-        seed = 0 if member.procedure is None else member.procedure.seed
+        seed = member.release_seed
         yield Task(
             member=member.name,
             mechanism=release.name,
@@ -309,7 +309,7 @@ def changes_of(place: Workplace, registry: Registry, task: Task, seeds: Sequence
     ``seeds`` are those whose files are looked at. While draws run there are none: each draw says
     which bytes it read, and `changed_reading` compares those.
     """
-    member = next(m for m in registry.declaration.members if m.name == task.member)
+    member = registry.declaration.member(task.member)
     resolved = registry.members[task.member]
     changes: list[str] = []
     if member.procedure is not None and member.target.predicted is not None:

@@ -173,8 +173,7 @@ def check_manifest(folder: AuditFolder, registry: Registry, journal: Journal) ->
     for member in members:
         drawn = manifest.members.get(member.name, {})
         expected = {m.name: list(m.seed_list) for m in member.mechanism}
-        seed = 0 if member.procedure is None else member.procedure.seed
-        expected |= {r.name: [seed] for r in member.release}
+        expected |= {r.name: [member.release_seed] for r in member.release}
         if set(drawn) != set(expected):
             raise SealError(f"drawn were {sorted(drawn)}, registered {sorted(expected)}")
         for name, seeds in expected.items():

@@ -24,7 +24,6 @@ from proxyguard.audit.development import (
     load_fitted,
     pilot_losses,
 )
-from proxyguard.audit.register import privacy_key
 from proxyguard.audit.rules import measures_of, planned_records, resolve_limits, resolve_roles
 from proxyguard.audit.score import answers_on
 from proxyguard.errors import RegistryError, StageError
@@ -259,10 +258,12 @@ def privacy_notes(workplace: Workplace) -> dict[str, list[str]]:
 
     Of several members, by member and mechanism.
     """
-    members = workplace.folder.declaration().members
+    declaration = workplace.folder.declaration()
     notes = {
-        privacy_key(member, mechanism.name, members): _privacy_note(workplace, member, mechanism)
-        for member in members
+        declaration.told_as(member.name, mechanism.name): _privacy_note(
+            workplace, member, mechanism
+        )
+        for member in declaration.members
         for mechanism in member.mechanism
         if mechanism.generator != "losses"
     }

@@ -219,7 +219,7 @@ def build_registry(
 
 def check_claim(declaration: Declaration, requirements: Sequence[Requirement], name: str) -> None:
     """Raise with every reason why the claim is not covered on this member's design."""
-    member = next(m for m in declaration.members if m.name == name)
+    member = declaration.member(name)
     reasons = claim_reasons(declaration, member.target.sampling_design, requirements)
     if reasons:
         raise UnsupportedDesign("; ".join(dict.fromkeys(reasons)))
@@ -528,18 +528,13 @@ def drawn_part(registry: Registry) -> object:
 
 def recorded_privacy(registry: Registry) -> dict[str, list[str]]:
     """Return the registered privacy statements; of several members, by member and mechanism."""
-    members = registry.declaration.members
+    declaration = registry.declaration
     return {
-        privacy_key(member, name, members): list(mechanism.privacy)
-        for member in members
+        declaration.told_as(member.name, name): list(mechanism.privacy)
+        for member in declaration.members
         for name, mechanism in registry.members[member.name].mechanisms.items()
         if isinstance(mechanism, DrawnMechanism) and mechanism.privacy is not None
     }
-
-
-def privacy_key(member: Member, mechanism: str, members: Sequence[Member]) -> str:
-    """Return the name under which a mechanism's privacy is told; two members may share its own."""
-    return mechanism if len(members) == 1 else f"{member.name}/{mechanism}"
 
 
 def describe_mechanism(made: Generator, generator: str) -> dict[str, object]:
@@ -550,13 +545,14 @@ def describe_mechanism(made: Generator, generator: str) -> dict[str, object]:
 def resolve_stand_ins(development: MemberDevelopment) -> dict[str, StandIn]:
     """Return the file of every named release as it is now."""
     member = development.member
-    seed = 0 if member.procedure is None else member.procedure.seed
     stand_ins = {}
     for release in member.release:
         path = development.place.data.find(release.file)
         # Its bytes alone: which records they are is found out where the file is drawn.
         digest = hashlib.sha256(read_file(path)).hexdigest()
-        file = ReleaseFile(name=path.name, seed=seed, sha256=digest, content=None, problem=None)
+        file = ReleaseFile(
+            name=path.name, seed=member.release_seed, sha256=digest, content=None, problem=None
+        )
         stand_ins[release.name] = StandIn(files=(file,))
     return stand_ins
 

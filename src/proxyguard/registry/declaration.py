@@ -208,6 +208,11 @@ class Member(DeclarationPart):
         parts = self.columns.items()
         return (*self.target.exclude, *(name for name, part in parts if part.exclude))
 
+    @property
+    def release_seed(self) -> int:
+        """The seed by which the procedure is fitted to a named release."""
+        return 0 if self.procedure is None else self.procedure.seed
+
     def features(self, columns: Iterable[str]) -> list[str]:
         """Return the columns that predict: all but the outcome, the design's and excluded ones."""
         other = {self.target.outcome, *self.target.design_columns, *self.excluded}
@@ -638,6 +643,14 @@ class Declaration(DeclarationPart):
                 columns=self.columns,
             ),
         )
+
+    def member(self, name: str) -> Member:
+        """Return a source and target by its name."""
+        return next(member for member in self.members if member.name == name)
+
+    def told_as(self, member: str, mechanism: str) -> str:
+        """Return what a mechanism is called; two members may have one of the same name."""
+        return f"{member}/{mechanism}" if len(self.members) > 1 else mechanism
 
     def drawn_as(self, mechanism: MechanismPart, pilot: str | None) -> Drawn:
         """Return what a mechanism is drawn as: itself, or the pilot that was given its role.
