@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from pydantic import JsonValue
 
@@ -76,29 +76,21 @@ def draw_job(
         Whether a coin for each row decides which of them a draw is prepared on.
     """
     place, member = development.place, development.member
-    root = root_for(place, options)
-    # By name: the target's table may lie in the same folder.
-    reads, lists = declared_files(generator, options, root)
     known = (
         None
         if registered is None
         else RegisteredGenerator(describe=registered.describe, origin=registered.origin)
     )
     draws = {
-        "forbidden": forbidden_paths(place, member),
-        "reads": tuple(reads),
-        "lists": tuple(lists),
-        "keeps": tuple(kept_folders(generator, options, root)),
-        "generator": generator,
-        "options": dict(options),
-        "root": str(root),
+        **generator_fields(place, member, generator, options),
+        "keeps": tuple(kept_folders(generator, options, root_for(place, options))),
         "prepare_seed": prepare_seed,
         "registered": known,
         "many": many,
         "may_ignore_seed": may_ignore_seed,
         "coins": coins,
     }
-    lacks = {*lacks, *member.spared(delivered=generator in (*GIVEN, NAMED))}
+    lacks = {*lacks, *member.spared(delivered=_exist_already(generator))}
     fits = fit_job(development, name=name, allow=allow, learner=learner, lacks=lacks)
     return DrawJob.model_validate({**dict(fits), **draws})
 
@@ -139,8 +131,41 @@ def release_schema(
         member.target.read.missing,
         member.columns,
         generator=generator,
-        lacks=member.spared(release, delivered=generator in (*GIVEN, NAMED)),
+        lacks=member.spared(release, delivered=_exist_already(generator)),
         labelled=member.target.labelled,
+    )
+
+
+def _exist_already(generator: str | None) -> bool:
+    """Return whether a generator hands on what was made elsewhere, a named release among it."""
+    return generator in (*GIVEN, NAMED)
+
+
+class GeneratorFields(TypedDict):
+    """What any process is told that loads a generator: what it is, and what it may not read."""
+
+    forbidden: tuple[str, ...]
+    generator: str
+    options: dict[str, JsonValue]
+    root: str
+    reads: tuple[str, ...]
+    lists: tuple[str, ...]
+
+
+def generator_fields(
+    place: Workplace, member: Member, generator: str, options: Mapping[str, JsonValue]
+) -> GeneratorFields:
+    """Return the fields that all jobs have in common which load a generator."""
+    root = root_for(place, options)
+    # By name: the target's table may lie in the same folder.
+    reads, lists = declared_files(generator, options, root)
+    return GeneratorFields(
+        forbidden=forbidden_paths(place, member),
+        generator=generator,
+        options=dict(options),
+        root=str(root),
+        reads=tuple(reads),
+        lists=tuple(lists),
     )
 
 
@@ -216,7 +241,7 @@ def check_source(member: Member, drawn: Drawn, source: pd.DataFrame) -> None:
     if is_built_in(generator):
         made = load_generator(generator, drawn.options)
         if isinstance(made, ChecksSource):
-            spared = member.spared(delivered=generator in GIVEN)
+            spared = member.spared(delivered=_exist_already(generator))
             made.check_source(source[[name for name in source.columns if name not in spared]])
 
 
@@ -247,18 +272,11 @@ def _describe_job(
     place: Workplace, member: Member, drawn: Drawn, survey: Survey | None
 ) -> DescribeJob:
     """Return what a process is asked about one generator; the development part is not shown."""
-    generator, root = str(drawn.generator), root_for(place, drawn.options)
-    reads, lists = declared_files(generator, drawn.options, root)
     schema = None if survey is None else survey.schema
     return DescribeJob(
         name=drawn.name,
-        forbidden=forbidden_paths(place, member),
         allow=tuple(drawn.allow),
-        reads=tuple(reads),
-        lists=tuple(lists),
-        generator=generator,
-        options=dict(drawn.options),
-        root=str(root),
+        **generator_fields(place, member, str(drawn.generator), drawn.options),
         surveyed=None if survey is None else survey.seeds,
         kinds=None if schema is None else dict(schema.kinds),
         missing=() if schema is None else schema.missing,

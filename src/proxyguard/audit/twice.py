@@ -7,18 +7,16 @@ declared ones, from the training part, in two processes that share nothing, and 
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
-from proxyguard.adapters.files import declared_files
-from proxyguard.audit.jobs import forbidden_paths, release_schema, root_for
+from proxyguard.audit.jobs import generator_fields, release_schema
 from proxyguard.draw.job import DrawJob
 from proxyguard.draw.messages import DrawResult, Failed
-from proxyguard.draw.pool import DrawingPool, draw_all, nothing_registered
+from proxyguard.draw.pool import DrawingPool, draw_all, ended_after, nothing_registered
 from proxyguard.errors import DrawError, RegistryError
 from proxyguard.tables.files import table_bytes
 
@@ -60,9 +58,8 @@ def drawn_twice(
     kinds
         What each column holds.
     """
-    generator, root = str(mechanism.generator), root_for(place, mechanism.options)
+    generator = str(mechanism.generator)
     schema = release_schema(member, kinds, generator)
-    reads, lists = declared_files(generator, mechanism.options, root)
     declared = {seed for m in member.mechanism for seed in m.seed_list}
     seed = next(seed for seed in count(2**31 - 1, -1) if seed not in declared)
     contents = []
@@ -70,12 +67,12 @@ def drawn_twice(
         source = Path(folder) / "training.parquet"
         source.write_bytes(table_bytes(training))
         job = DrawJob(
-            name=mechanism.name, forbidden=forbidden_paths(place, member), source=str(source),
-            source_rows=len(training), kinds=dict(schema.kinds), missing=schema.missing,
-            columns=dict(schema.columns), labelled=schema.labelled, allow=tuple(mechanism.allow),
-            generator=generator, options=dict(mechanism.options), root=str(root),
-            reads=tuple(reads), lists=tuple(lists), prepare_seed=mechanism.prepare_seed,
-            may_ignore_seed=mechanism.deterministic, coins=mechanism.inclusion == "coins",
+            **generator_fields(place, member, generator, mechanism.options),
+            name=mechanism.name, source=str(source), source_rows=len(training),
+            kinds=dict(schema.kinds), missing=schema.missing, columns=dict(schema.columns),
+            labelled=schema.labelled, allow=tuple(mechanism.allow),
+            prepare_seed=mechanism.prepare_seed, may_ignore_seed=mechanism.deterministic,
+            coins=mechanism.inclusion == "coins",
         )  # fmt: skip
         # Not forks of one process: what it made at random once, both would have alike.
         with DrawingPool() as other:
@@ -90,22 +87,12 @@ def drawn_twice(
 def _drawn(job: DrawJob, seed: int, pool: DrawingPool) -> str | Tried:
     """Return the digest of one draw's records, or how it ended without."""
     results: list[DrawResult] = []
-    late = threading.Event()
-
-    def end() -> None:
-        late.set()
-        pool.end()
-
-    watch = threading.Timer(LIMIT, end)
-    watch.daemon = True
-    watch.start()
-    try:
-        draw_all(job, [seed], pool=pool, workers=1, timeout=LIMIT, keep=results.append,
-                 check=nothing_registered)  # fmt: skip
-    except (DrawError, RegistryError) as error:
-        return Tried("slow") if late.is_set() else Tried("failed", str(error))
-    finally:
-        watch.cancel()
+    with ended_after(LIMIT, pool.end) as late:
+        try:
+            draw_all(job, [seed], pool=pool, workers=1, timeout=LIMIT, keep=results.append,
+                     check=nothing_registered)  # fmt: skip
+        except (DrawError, RegistryError) as error:
+            return Tried("slow") if late.is_set() else Tried("failed", str(error))
     said = results[0].said
     if isinstance(said, Failed):
         return Tried("slow" if said.status == "timeout" else "failed", said.error)

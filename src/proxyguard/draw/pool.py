@@ -229,33 +229,48 @@ def asked(
         forbidden by a hard link.
     """
     seconds = PATIENCE if limit is None else limit
+    with ended_after(seconds, pool.end) as late:
+        worker = pool.start(late)
+        try:
+            worker.give(job)
+            held = worker.expect(job, Held, RegistryError)
+            HardLinks(job.forbidden, held.read).check()
+            return worker.expect(job, kind, RegistryError, TOLD)
+        except Ended:
+            how = f"gave no answer in {seconds:g} s" if late.is_set() else "ended without an answer"
+            raise DrawError(
+                f"{job.name}: the process in which {job.what} is loaded, to be asked about "
+                f"itself, {how}; mend what it does when it is imported, made and described"
+            ) from None
+        except BaseException:  # it may still be at work, and nobody waits for it any more
+            pool.end()
+            raise
+        finally:
+            worker.close()
+
+
+@contextmanager
+def ended_after(seconds: float | None, end: Callable[[], object]) -> Iterator[threading.Event]:
+    """Call ``end`` where what is done here takes more than so many seconds; say whether it did.
+
+    The event is set before ``end`` is called, so that whoever sees what it ended knows why.
+    """
     late = threading.Event()
+    if seconds is None:
+        yield late
+        return
 
-    def end() -> None:
+    def ring() -> None:
         late.set()
-        pool.end()
+        end()
 
-    watch = threading.Timer(seconds, end)
+    watch = threading.Timer(seconds, ring)
     watch.daemon = True
     watch.start()
-    worker = pool.start(late)
     try:
-        worker.give(job)
-        held = worker.expect(job, Held, RegistryError)
-        HardLinks(job.forbidden, held.read).check()
-        return worker.expect(job, kind, RegistryError, TOLD)
-    except Ended:
-        how = f"gave no answer in {seconds:g} s" if late.is_set() else "ended without an answer"
-        raise DrawError(
-            f"{job.name}: the process in which {job.what} is loaded, to be asked about "
-            f"itself, {how}; mend what it does when it is imported, made and described"
-        ) from None
-    except BaseException:  # it may still be at work, and nobody waits for it any more
-        pool.end()
-        raise
+        yield late
     finally:
         watch.cancel()
-        worker.close()
 
 
 class DrawingPool:
@@ -533,7 +548,11 @@ class _Drawing:
             worker.tell(Request(seeds=seeds, timeout=timeout))
         except BrokenPipeError:
             raise _killed(seeds, None) from None
-        with self._watched(limit) as late:
+        # The process that a generator prepared itself in ends its draws. Code that ran there can
+        # have left a thread or a process that stops it, and then nobody else would.
+        # Draws of a batch are tried again one by one, and fits have the same time once more.
+        patience = None if limit is None else 4 * limit + GRACE
+        with ended_after(patience, self._end_all) as late:
             content = worker.answer()
         # Before the missing answer: a worker that was ended for being late looks like one that was
         # killed.
@@ -557,32 +576,10 @@ class _Drawing:
                 prepared=serving.prepared,
             )
 
-    @contextmanager
-    def _watched(self, limit: float | None) -> Iterator[threading.Event]:
-        """End a worker that does not end its own draws in time; say whether it was.
-
-        The process that a generator prepared itself in ends its draws. Code that ran there can
-        have left a thread or a process that stops it, and then nobody else would.
-        """
-        late = threading.Event()
-        if limit is None:
-            yield late
-            return
-
-        def end() -> None:
-            late.set()
-            # First: a thread that starts its worker only now would do so from a new template.
-            self.stopped.set()
-            self._pool.end()
-
-        # Draws of a batch are tried again one by one, and fits have the same time once more.
-        watch = threading.Timer(4 * limit + GRACE, end)
-        watch.daemon = True
-        watch.start()
-        try:
-            yield late
-        finally:
-            watch.cancel()
+    def _end_all(self) -> None:
+        # First: a thread that starts its worker only now would do so from a new template.
+        self.stopped.set()
+        self._pool.end()
 
 
 def import_path(without: Path | None = None) -> str:

@@ -20,7 +20,7 @@ from typing import IO, Literal
 from proxyguard.draw.catalog import is_ours, leaves_nothing
 from proxyguard.draw.job import AnyJob, DrawJob, Job, Request, line_of
 from proxyguard.draw.messages import MOST, Failed, Wanted, packed, readiness, receive, send
-from proxyguard.draw.pool import WORKER, Ended, Relay, environment
+from proxyguard.draw.pool import WORKER, Ended, Relay, ended_after, environment
 from proxyguard.errors import DrawError, RegistryError
 
 ENDS_WITHIN = 10.0
@@ -179,22 +179,10 @@ class _Process:
 
     def receive(self, most: int, seconds: float | None = None) -> bytes | None:
         """Return its next message; nothing where it ended, or was ended for being late."""
-        if seconds is None:
-            return receive(self._output, most)
-        watch = threading.Timer(seconds, self._end_late)
-        watch.daemon = True
-        watch.start()
-        try:
+        with ended_after(seconds, self.kill) as late:
             content = receive(self._output, most)
-        finally:
-            watch.cancel()
-        if content is not None:
-            self.late = False
+        self.late = content is None and late.is_set()
         return content
-
-    def _end_late(self) -> None:
-        self.late = True
-        self.kill()
 
     def pass_on(self, content: bytes, seconds: float | None = None) -> bytes | None:
         """Give it a message, and return its own."""
