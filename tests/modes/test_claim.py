@@ -103,9 +103,9 @@ def test_an_unknown_name_lists_the_options(key: str, kind: Any) -> None:
 
 
 def test_an_unknown_mode_lists_the_modes() -> None:
-    with pytest.raises(RegistryError, match="'sharpest'") as caught:
+    with pytest.raises(RegistryError, match='"sharpest"') as caught:
         claim(mode="sharpest")
-    assert all(repr(name) in str(caught.value) for name in (kind.mode for kind in claim_modes()))
+    assert all(name in str(caught.value) for name in (kind.mode for kind in claim_modes()))
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import ValidationError
 
-from proxyguard.documents.registry import DELIVERED
 from proxyguard.draw.messages import DeliveredFile
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.printable import did_you_mean, found, nearest
 from proxyguard.registry.explain import explain
+from proxyguard.registry.parts import DELIVERED
 from proxyguard.registry.target import TableReading
 from proxyguard.tables.files import RawTable, Schema, is_prediction, read_file, read_table
 

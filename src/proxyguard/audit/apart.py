@@ -539,13 +539,12 @@ def source_risks(
     """
     member = development.member
     resolved = registry.members[member.name]
-    if trusted is None:
-        learner = development.learner()
-        trusted = () if learner is None else learner.trusted()
     source = resolved.source
     if source is None:
         raise SealError(f"{member.name}: no source procedure is registered")
-    fitted = load_fitted(development.place.folder, source.model, source, trusted)
+    fitted = load_fitted(
+        development.place.folder, source.model, source, development.trusted(trusted)
+    )
     return validation_risks(development, measures_of(member, resolved.requirements), fitted)
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from proxyguard.adapters.files import FOLDER
 from proxyguard.audit.home import DataFolders
-from proxyguard.documents.registry import DELIVERED
 from proxyguard.draw.catalog import is_ours
 from proxyguard.errors import TableError
 from proxyguard.registry.declaration import Declaration, Member
+from proxyguard.registry.parts import DELIVERED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

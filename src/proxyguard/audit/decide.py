@@ -20,7 +20,6 @@ from proxyguard.audit.register import (
     check_claim,
     check_sizes,
     recorded_privacy,
-    sequential_plan,
 )
 from proxyguard.audit.reserve import claim_status
 from proxyguard.audit.rules import measures_of
@@ -49,7 +48,6 @@ from proxyguard.documents.certificate import (
     SecondaryDecision,
     SecondaryRecord,
     SequentialVerdict,
-    Stated,
     VerdictRecord,
 )
 from proxyguard.documents.document import FORMAT
@@ -431,7 +429,7 @@ def sequential_audit(registry: Registry, journal: Journal) -> SequentialAudit:
     journal
         The ledger, with one entry for each score.
     """
-    audit = SequentialAudit(sequential_plan(registry.declaration.claim))
+    audit = SequentialAudit(registry.declaration.claim.sequential_plan())
     for entry in journal.ledger.find(Favored):
         audit.add(entry.body.favorable)
     return audit
@@ -521,10 +519,7 @@ def predicate_of(
         attestation=attestation(grant),
         ledger=opened.digest,
         software=registry.software,
-        stated_not_checked=tuple(
-            Stated(about=stated.about, words=stated.words)
-            for stated in stated_not_checked(registry)
-        ),
+        stated_not_checked=stated_not_checked(registry),
         not_claimed=not_claimed(
             [m.requirement for member in declaration.members for m in _measures(registry, member)]
         ),

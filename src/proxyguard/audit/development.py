@@ -209,6 +209,19 @@ class MemberDevelopment:
             return None
         return Library(self.member.procedure, self.outcome, self.features, self.member.columns)
 
+    def trusted(self, given: Sequence[str] | None) -> Sequence[str]:
+        """Return the types that stored models may contain beside our own.
+
+        Those that were ``given``, or else the declaration's. It names them where its own author
+        opens; it is no reason for anyone else to build such a type: ``trusted`` in a stranger's
+        folder could name anything.
+        """
+        if given is not None:
+            return given
+        predicts = self.member.target.predicted is not None
+        learner = self.learner() if predicts else None
+        return () if learner is None else learner.trusted()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:

@@ -93,7 +93,7 @@ def grant(
             raise SealError("this target was not sealed for the steward whose key was given")
         author = str(journal.ledger.author)
         check_steward(steward.identity, author)
-        void = _why_void(folder, journal) if folder.has(GRANT) else None
+        void = why_void(folder, journal) if folder.has(GRANT) else None
         if folder.has(GRANT) and void is None:
             raise StageError("granted already; a grant is given once")
         if journal.ledger.has(Stage.OPENED):
@@ -136,8 +136,11 @@ def grant(
     return statement
 
 
-def _why_void(folder: AuditFolder, journal: Journal) -> str | None:
-    """Return why the file in the grant's place is no grant for this folder, if it is none."""
+def why_void(folder: AuditFolder, journal: Journal) -> str | None:
+    """Return why the file in the grant's place is no grant for this folder, if it is none.
+
+    Anybody can put a file there, or leave the grant of another folder or of an earlier claim.
+    """
     try:
         read_grant(folder, journal)
     except SealError as error:

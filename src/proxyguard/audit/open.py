@@ -20,7 +20,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from proxyguard.adapters.library import Library
 from proxyguard.audit.attacks import MemberAttacks
 from proxyguard.audit.decide import (
     EXCLUDED,
@@ -418,10 +417,10 @@ class Opener:
     ) -> Scorer:
         """Return what scores a group's releases; ``sources`` are predictions made elsewhere."""
         resolved = opening.registry.members[group.member.name]
+        sealed = opening.journal.ledger.sealed.members[group.member.name]
+        development = MemberDevelopment(self.place, group.member, sealed)
         exposures = None
         if group.member.exposures:
-            sealed = opening.journal.ledger.sealed.members[group.member.name]
-            development = MemberDevelopment(self.place, group.member, sealed)
             about = [measure for measure in group.measures if measure.exposure is not None]
             exposures = ExposureScorer(
                 attacks=MemberAttacks(
@@ -440,23 +439,10 @@ class Opener:
             target=target,
             features=resolved.features,
             source=resolved.source if source is None else source,
-            trusted=self._types(group.member, resolved.features),
+            trusted=development.trusted(self._trusted),
             progress=self.place.progress,
             exposures=exposures,
         )
-
-    def _types(self, member: Member, features: Sequence[str]) -> Sequence[str]:
-        """Return the types that stored models may contain beside our own.
-
-        The author's own declaration says it where the author opens. It is no reason for anyone
-        else to build such a type: ``trusted`` in a stranger's folder could name anything.
-        """
-        procedure, outcome = member.procedure, member.target.predicted
-        if self._trusted is not None:
-            return self._trusted
-        if procedure is None or outcome is None:
-            return ()
-        return Library(procedure, outcome, features).trusted()
 
     def _evidence(self, opening: _Opening) -> FixedEvidence:
         """Score every group of a fixed audit and return all evidence."""

@@ -25,7 +25,6 @@ from proxyguard.audit.folder import (
     check_folder,
     open_envelope,
     recorded_files,
-    registry_name,
 )
 from proxyguard.audit.rules import measures_of, required_of
 from proxyguard.certificate.picks import read_picks
@@ -113,12 +112,11 @@ class Registration:
     @classmethod
     def of(cls, folder: AuditFolder) -> Registration:
         """Return what is registered in a folder now."""
-        claims = folder.journal().ledger.claims
-        if not claims:
-            raise StageError("nothing is registered yet; run proxyguard register")
-        step = claims[-1].body
+        journal = folder.journal()
+        registry = folder.registry(journal)
+        step = journal.ledger.claims[-1].body
         return cls(
-            document=folder.document(Registry, registry_name(len(claims) - 1)),
+            document=registry,
             void=step.void if isinstance(step, Amended) else (),
         )
 

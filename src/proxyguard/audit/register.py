@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
-from fractions import Fraction
 
 from proxyguard.adapters.kept import kept_folders
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
@@ -63,15 +62,13 @@ from proxyguard.losses.measure import Measure
 from proxyguard.losses.records import check_size
 from proxyguard.modes.catalog import NO_MECHANISM
 from proxyguard.modes.claim import Claim
-from proxyguard.modes.sequential import SequentialPlan
 from proxyguard.printable import found
 from proxyguard.registry.budget import family_shares
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import Design
 from proxyguard.registry.fields import number
-from proxyguard.registry.parts import ClaimPart, MechanismPart, Secondary
+from proxyguard.registry.parts import MechanismPart, Secondary
 from proxyguard.registry.requirement import Requirement
-from proxyguard.registry.test import Bound
 from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Schedule, Stage
 from proxyguard.seal.storage import now
@@ -259,27 +256,8 @@ def _share_reasons(declaration: Declaration) -> list[str]:
 def _later_reasons(declaration: Declaration, design: Design) -> list[str]:
     """Return why an audit that draws after opening cannot be honoured or cannot succeed."""
     claim = declaration.claim
-    plan = sequential_plan(claim).objections() if claim.sequential else []
+    plan = claim.sequential_plan().objections() if claim.sequential else []
     return [*claim.kind.target_objections(design), *plan]
-
-
-def sequential_plan(claim: ClaimPart) -> SequentialPlan:
-    """Return the registered plan of a sequential audit."""
-    assert claim.looks is not None  # checked in the declaration
-    assert claim.reliability_target is not None
-    assert claim.threshold is not None
-    plan = SequentialPlan(
-        looks=tuple(claim.looks),
-        reliability_target=number(claim.reliability_target),
-        kappa=number(claim.threshold),
-        alpha=Fraction(claim.alpha),
-        bound=claim.bound or Bound.SHARP,
-        levels=tuple(number(level) for level in claim.levels or ()),
-        futility=claim.futility is not False,
-    )
-    if claim.target_share is None:
-        return plan
-    return replace(plan, target_share=Fraction(claim.target_share))
 
 
 def check_sizes(member: Member, pool: int) -> None:
@@ -381,13 +359,12 @@ def check_secondary(spec: Secondary, measures: Sequence[Measure]) -> None:
 
 def check_given(member: Member, requirements: Sequence[str], releases: Sequence[str]) -> None:
     """See that a loss file has the declared requirements and as many releases as draws."""
-    names = [requirement.name for requirement in member.requirement]
-    if names != list(requirements):
+    if member.loss_names != tuple(requirements):
         raise RegistryError(
             f"the losses are about {', '.join(map(found, requirements))}, declared are "
-            f"{', '.join(map(found, names))}; call them alike, in one order"
+            f"{', '.join(map(found, member.loss_names))}; call them alike, in one order"
         )
-    declared = sum(m.draws for m in member.mechanism)
+    declared = member.draws
     if declared != len(releases):
         raise RegistryError(
             f"the losses have {len(releases)} releases, declared are {declared} draws; write "

@@ -647,7 +647,7 @@ FEW = 10
 
 def releases_of(member: Member) -> int:
     """Return how many releases are scored on a member's target, where the declaration says so."""
-    return sum(m.draws for m in member.mechanism) + len(member.release)
+    return member.draws + len(member.release)
 
 
 def mean_warnings(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -21,9 +22,9 @@ from proxyguard.audit.register import describe_mechanism
 from proxyguard.audit.reserve import held_out_sizes
 from proxyguard.audit.seal import negative_of
 from proxyguard.documents.canonical import digest
+from proxyguard.documents.certificate import Stated
 from proxyguard.documents.ledger import DevelopmentRole, PersonWrap, Sealed, SealedMember
 from proxyguard.documents.registry import (
-    DELIVERED,
     DrawnMechanism,
     GivenMechanism,
     Origin,
@@ -34,11 +35,12 @@ from proxyguard.documents.releases import AnyDraw, DrawnRelease
 from proxyguard.draw.catalog import PROCEDURES, installed_version, is_ours, load_ours
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.registry.declaration import Declaration, Member
-from proxyguard.registry.parts import MechanismPart
+from proxyguard.registry.parts import DELIVERED, MechanismPart
 from proxyguard.seal.sealed_file import SealedFile
 
 PRODUCT, PACKAGE, VERSION = "proxyguard", "package", "version"
-GIVEN = "whatever made the losses, which were computed elsewhere"
+_Statement: TypeAlias = tuple[str, str]
+"""What something is about, and what is said of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ def redrawn(
     registered description, so that nobody can leave out what a claim is conditional on.
     """
     if member.target.losses is not None:
-        return Redrawn((), (GIVEN,))
+        return Redrawn((), ("whatever made the losses, which were computed elsewhere",))
     # A failed draw counts as the worst release and has no stages.
     good = [draw for draw in draws if isinstance(draw, DrawnRelease)]
     redraws = tuple(dict.fromkeys(stage for draw in good for stage in draw.stages))
@@ -96,33 +98,21 @@ def _random_preparation(seed: int, registered: DrawnMechanism | None) -> str:
     return f"one preparation of the generator, random and made once from seed {seed}"
 
 
-@dataclass(frozen=True, slots=True)
-class Unchecked:
-    """Something that its author says and nothing in the folder shows."""
-
-    about: str
-    words: str
-
-    def to_dict(self) -> dict[str, str]:
-        """Return plain values."""
-        return {"about": self.about, "words": self.words}
-
-
-def stated_not_checked(registry: Registry) -> list[Unchecked]:
+def stated_not_checked(registry: Registry) -> tuple[Stated, ...]:
     """Return what stays the author's word when everything that `verify` checks holds."""
     declaration = registry.declaration
     # These stand in every audit: nothing that a folder can hold would show them to a stranger.
     statements = [
-        Unchecked("software", "which versions of Python and of the packages were used"),
-        Unchecked("times", "every time in the ledger, which is its author's own clock"),
-        Unchecked(
+        ("software", "which versions of Python and of the packages were used"),
+        ("times", "every time in the ledger, which is its author's own clock"),
+        (
             "target",
             "that its records were sampled as declared, and that nobody had seen them before "
             "beyond what target.prior_use says",
         ),
-        Unchecked("lineage", "what the author's own lineage store knew of these records"),
-        Unchecked("deviations", "that all that was not done as registered is recorded as one"),
-        Unchecked(
+        ("lineage", "what the author's own lineage store knew of these records"),
+        ("deviations", "that all that was not done as registered is recorded as one"),
+        (
             "statistics",
             "the statistics of the losses on the target, until somebody who has its key runs "
             "verify --with-target",
@@ -130,62 +120,60 @@ def stated_not_checked(registry: Registry) -> list[Unchecked]:
     ]
     if declaration.claim.level == "mechanism":
         words = "the sizes that are suggested where a verdict is unresolved"
-        statements.append(Unchecked("advice", words))
+        statements.append(("advice", words))
     if any(member.target.losses is None for member in declaration.members):
         statements += _about_draws(declaration)
     if declaration.pilot:
-        statements.append(
-            Unchecked("pilots", "the validation losses of pilots, by which roles are given")
-        )
+        statements.append(("pilots", "the validation losses of pilots, by which roles are given"))
     for member in declaration.members:
         for mechanism in member.mechanism:
             statements += _about_mechanism(mechanism, registry.members[member.name])
         if member.release:
             names = ", ".join(release.name for release in member.release)
-            statements.append(Unchecked(names, "who made these tables, and from what"))
-    return statements
+            statements.append((names, "who made these tables, and from what"))
+    return tuple(Stated(about=about, words=words) for about, words in statements)
 
 
-def _about_draws(declaration: Declaration) -> Iterator[Unchecked]:
-    yield Unchecked(
+def _about_draws(declaration: Declaration) -> Iterator[_Statement]:
+    yield (
         "development",
         "that training and validation are the rows beside the target, divided as declared: limits "
         "that follow from validation losses follow from this division",
     )
     if any(member.exposures for member in declaration.members):
-        yield Unchecked(
+        yield (
             "members",
             "that the rows which attacks compare with are others than the members, as declared; "
             "that a draw was trained on all members or on those that its generator named; and how "
             "many target records have the values of a member, until verify --with-target",
         )
     if declaration.claim.after_opening:
-        yield Unchecked(
+        yield (
             "scores",
             "that no draw was cut from the ledger after its score and another one made in its "
             "place: only a head that was noted after every score shows that, with a steward too",
         )
     if declaration.claim.stream:
-        yield Unchecked("candidates", "which table each name stands for, and who made it")
+        yield ("candidates", "which table each name stands for, and who made it")
     seeds = "that none was chosen for what it gave on development data"
     # It gives attacks their noise and samples members, and may be amended once releases are drawn.
     if any(member.exposures for member in declaration.members):
         seeds += ", nor that of the attacks for what they found among members"
-    yield Unchecked("seeds", seeds)
-    yield Unchecked(
+    yield ("seeds", seeds)
+    yield (
         "draws",
         "that each stored release is what its registered seed gives, which stages took that seed, "
         "whether the preparation was random and from which files it was made, what held the draw, "
         "and why one failed; verify --redraw K draws some of them again",
     )
-    yield Unchecked(
+    yield (
         "draws not kept",
         "that the ledger counts every draw that waited when the claim was amended, and that the "
         "releases name every draw that was dropped and made again, as it was: both decide the "
         "guarantee, and a folder from which such draws are gone looks as if there had been none",
     )
     if any(member.procedure is not None for member in declaration.members):
-        yield Unchecked(
+        yield (
             "models",
             "that the source's model was fitted to the training part and every other one to its "
             "release, and its threshold chosen, as the procedure says; verify --redraw K fits the "
@@ -193,32 +181,28 @@ def _about_draws(declaration: Declaration) -> Iterator[Unchecked]:
         )
 
 
-def _about_mechanism(mechanism: MechanismPart, resolved: RegisteredMember) -> Iterator[Unchecked]:
+def _about_mechanism(mechanism: MechanismPart, resolved: RegisteredMember) -> Iterator[_Statement]:
     registered = resolved.mechanisms[mechanism.name]
     generator = registered.generator
     states_privacy = isinstance(registered, DrawnMechanism) and registered.privacy is not None
     if mechanism.deterministic:
-        yield Unchecked(
+        yield (
             f"{mechanism.name} without randomness",
             "that it has no randomness, so that equal releases are what it gives and not copies of "
             "one draw: it is declared with deterministic = true",
         )
     if generator == "losses":
-        yield Unchecked(
-            mechanism.name, "everything about its losses, which were computed elsewhere"
-        )
+        yield (mechanism.name, "everything about its losses, which were computed elsewhere")
     elif generator in DELIVERED:
-        yield Unchecked(
-            mechanism.name, "that the delivered files are independent draws of one mechanism"
-        )
+        yield (mechanism.name, "that the delivered files are independent draws of one mechanism")
     elif not is_ours(generator):
         private = ", among them those on privacy" if states_privacy else ""
-        yield Unchecked(
+        yield (
             mechanism.name,
             f"the settings by which {generator} describes itself{private}, and what its code does",
         )
     elif states_privacy:
-        yield Unchecked(mechanism.name, "that its noise was drawn as it describes")
+        yield (mechanism.name, "that its noise was drawn as it describes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,11 +284,10 @@ def _sealed_problems(
     if left_out is (sealed.unlabelled is None):
         yield "how many records without an outcome were left out is told where it is declared alone"
     if member.target.losses is not None:
-        names = [asked.name for asked in member.requirement]
-        requirements, releases = list(sealed.requirements or ()), sealed.releases or ()
-        if requirements != names:
-            yield f"the losses are of {requirements}, declared are {names}"
-        if len(releases) != sum(m.draws for m in member.mechanism):
+        requirements, releases = sealed.requirements or (), sealed.releases or ()
+        if requirements != member.loss_names:
+            yield f"the losses are of {list(requirements)}, declared are {list(member.loss_names)}"
+        if len(releases) != member.draws:
             yield f"the losses are of {len(releases)} releases, declared are others"
         return
     import pandas as pd

@@ -196,20 +196,13 @@ def status_of(folder: AuditFolder) -> Status:
 
 
 def _why_no_grant(folder: AuditFolder, journal: Journal) -> str | None:
-    """Return why a `grant.json` before the opening is no grant for this folder; none if it is.
-
-    Anybody can put a file there, or leave the grant of another folder or of an earlier claim.
-    """
+    """Return why a `grant.json` before the opening is no grant for this folder; none if it is."""
     ledger = journal.ledger
     if not folder.has(GRANT) or not ledger.has(Stage.SEALED) or ledger.has(Stage.OPENED):
         return None  # nothing to doubt, or recorded, and checked by `verify`
-    from proxyguard.audit.grant import read_grant  # it reads tables, which status mostly does not
+    from proxyguard.audit.grant import why_void  # it reads tables, which status mostly does not
 
-    try:
-        read_grant(folder, journal)
-    except SealError as error:
-        return str(error)
-    return None
+    return why_void(folder, journal)
 
 
 def _standing(sources: Sources) -> Iterator[StandingVerdict]:

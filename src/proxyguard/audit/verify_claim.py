@@ -200,10 +200,15 @@ def _verify_certified(
 
 def _check_corrected(audit: RegisteredAudit, opener: Opener) -> None:
     """See the same of the statistics under the corrected design."""
+    corrected, evidence, design = _correction(audit)
+    _check_losses(audit, opener, corrected, evidence, design)
+
+
+def _correction(audit: RegisteredAudit) -> tuple[Registry, FixedEvidence, DesignText]:
+    """Return the claim under the corrected design, the evidence of it, and the design."""
     design = audit.journal.ledger.find(Corrected)[0].body.design
     evidence = audit.folder.document(Correction, CORRECTION).evidence
-    corrected = corrected_registry(audit.registry, design, audit.journal)
-    _check_losses(audit, opener, corrected, evidence, design)
+    return corrected_registry(audit.registry, design, audit.journal), evidence, design
 
 
 def _check_losses(
@@ -554,9 +559,7 @@ def _check_exposures(audit: RegisteredAudit, registry: Registry, evidence: Evide
 
 def _check_corrected_exposures(audit: RegisteredAudit) -> None:
     """See the same of the statistics under the corrected design."""
-    design = audit.journal.ledger.find(Corrected)[0].body.design
-    evidence = audit.folder.document(Correction, CORRECTION).evidence
-    corrected = corrected_registry(audit.registry, design, audit.journal)
+    corrected, evidence, _ = _correction(audit)
     _check_exposures(audit, corrected, evidence)
 
 

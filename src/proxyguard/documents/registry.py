@@ -13,7 +13,7 @@ from pydantic import Discriminator, Field, JsonValue, PlainSerializer, Tag
 
 from proxyguard.documents.document import Amount, Digest, Document, Format, NumberText, Whole
 from proxyguard.registry.declaration import Declaration
-from proxyguard.registry.parts import Procedure, RequirementPart
+from proxyguard.registry.parts import DELIVERED, Procedure, RequirementPart
 
 # A declaration, written as it is sealed: parts that were added later only where declared.
 Declared = Annotated[Declaration, PlainSerializer(lambda declaration: declaration.to_dict())]
@@ -182,10 +182,6 @@ class StandIn(Document):
 
     files: tuple[ReleaseFile, ...]
     """The one file."""
-
-
-# Generators that hand on files which were made elsewhere.
-DELIVERED = ("files", "predictions")
 
 
 class DrawnMechanism(Document):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import TypedDict
+from typing import TypedDict, TypeVar
 
 from proxyguard.errors import RegistryError
 from proxyguard.exact.multiplicity import Dependence
@@ -24,9 +24,11 @@ from proxyguard.modes.releases import Releases
 from proxyguard.modes.sequential import Sequential
 from proxyguard.modes.smooth import Smooth
 from proxyguard.modes.stream import Stream
-from proxyguard.printable import did_you_mean
+from proxyguard.printable import did_you_mean, found
 from proxyguard.registry.numbers import Level
 from proxyguard.registry.test import Bound, ComponentTest, Family, Score
+
+OneMode = TypeVar("OneMode", bound=Mode)
 
 MODES: tuple[type[Mode], ...] = (
     Direct,  # Theorem 6; theory section 2
@@ -93,10 +95,7 @@ def planned_modes() -> tuple[type[Planned], ...]:
 
 def planned_mode(name: str) -> type[Planned]:
     """Return the class of a mode that can be planned, by its name."""
-    by_name = {kind.mode: kind for kind in planned_modes()}
-    if name not in by_name:
-        raise RegistryError(f"a mode that can be planned is one of {list(by_name)}, got {name!r}")
-    return by_name[name]
+    return _named(name, planned_modes(), "a mode that can be planned")
 
 
 def planned_names() -> tuple[str, ...]:
@@ -116,19 +115,22 @@ def ramp_modes() -> list[str]:
 
 def mode_class(name: object) -> type[Mode]:
     """Return the class of a mode by its name."""
-    for kind in MODES:
-        if isinstance(name, str) and kind.mode == name:
-            return kind
-    raise RegistryError(f"mode is one of {mode_names()}, got {name!r}")
+    return _named(name, MODES)
 
 
 def _claim_class(name: object) -> type[Claim]:
     """Return the class of a mode that is certified at once, from all its releases."""
-    known = claim_modes()
-    for kind in known:
+    return _named(name, claim_modes())
+
+
+def _named(name: object, kinds: Sequence[type[OneMode]], what: str = "mode") -> type[OneMode]:
+    """Return the class of these that has a name; an error lists them, and the nearest name."""
+    for kind in kinds:
         if isinstance(name, str) and kind.mode == name:
             return kind
-    raise RegistryError(f"mode is one of {[kind.mode for kind in known]}, got {name!r}")
+    names = [kind.mode for kind in kinds]
+    near = did_you_mean(name, names) if isinstance(name, str) else ""
+    raise RegistryError(f"{what} is one of {', '.join(names)}, got {found(name)}{near}")
 
 
 def about_mechanism(name: object) -> bool:

@@ -203,6 +203,11 @@ class Member(DeclarationPart):
         return tuple(requirement.name for requirement in self.requirement)
 
     @property
+    def draws(self) -> int:
+        """How many draws its mechanisms have together."""
+        return sum(mechanism.draws for mechanism in self.mechanism)
+
+    @property
     def excluded(self) -> tuple[str, ...]:
         """The columns that are excluded, wherever that is said."""
         parts = self.columns.items()

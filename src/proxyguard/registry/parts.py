@@ -8,6 +8,7 @@ disclosed and planned, the claim, and the budget for choosing releases after loo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Annotated, Literal
 
@@ -26,7 +27,8 @@ from pydantic.config import JsonDict
 from proxyguard.exact.multiplicity import Dependence
 from proxyguard.modes.catalog import DEFAULT, NO_MECHANISM, mode_class, mode_names
 from proxyguard.modes.claim import Claim, Mode
-from proxyguard.printable import did_you_mean, found
+from proxyguard.modes.sequential import SequentialPlan
+from proxyguard.printable import found
 from proxyguard.registry.budget import family_shares
 from proxyguard.registry.design import Design, clusters_of, tests_excess
 from proxyguard.registry.exposure import ExposureKind, ThresholdRule
@@ -393,8 +395,10 @@ class Seeds(DeclarationPart):
     """The first of consecutive seeds."""
 
 
-# Generators whose releases exist already: a declaration of one needs no seeds.
-GIVEN = ("files", "predictions", "losses")
+# Generators that hand on files which were made elsewhere.
+DELIVERED = ("files", "predictions")
+# Those whose releases exist already: a declaration of one needs no seeds.
+GIVEN = (*DELIVERED, "losses")
 
 
 def _seeds_may_be_left_out(schema: JsonDict) -> None:
@@ -499,7 +503,7 @@ class MechanismPart(Drawn):
     def _tossed(self) -> MechanismPart:
         if self.inclusion == "all":
             return self
-        if self.generator in ("files", "predictions", "losses", None):
+        if self.generator in (*GIVEN, None):
             raise ValueError(
                 'inclusion = "coins" is for a generator that is named here and trained here; '
                 f"what {self.generator or 'a role'} gives was made from rows that no coin of ours "
@@ -607,12 +611,7 @@ class PlanPart(DeclarationPart):
 
 
 def _known_mode(name: str) -> str:
-    if name not in mode_names():
-        raise ValueError(
-            f'mode is one of {", ".join(mode_names())}, got "{name}"'
-            + did_you_mean(name, mode_names())
-        )
-    return name
+    return mode_class(name).mode
 
 
 ModeName = Annotated[
@@ -740,6 +739,24 @@ class ClaimPart(DeclarationPart):
         chosen = {name: choice for name, choice in chosen.items() if name not in elsewhere}
         # No beta claims no violation; left out it would be the default level.
         return Claim.of({**chosen, "beta": self.beta, "mode": self.kind.mode})
+
+    def sequential_plan(self) -> SequentialPlan:
+        """Return the registered plan of a sequential audit."""
+        assert self.looks is not None  # checked above
+        assert self.reliability_target is not None
+        assert self.threshold is not None
+        plan = SequentialPlan(
+            looks=self.looks,
+            reliability_target=number(self.reliability_target),
+            kappa=number(self.threshold),
+            alpha=Fraction(self.alpha),
+            bound=self.bound or Bound.SHARP,
+            levels=tuple(number(level) for level in self.levels or ()),
+            futility=self.futility is not False,
+        )
+        if self.target_share is None:
+            return plan
+        return replace(plan, target_share=Fraction(self.target_share))
 
     def fixed_claim(self) -> Claim:
         """Return the claim, or of a sequential audit the fixed one with all of its draws.

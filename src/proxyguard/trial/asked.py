@@ -11,11 +11,11 @@ import numpy as np
 from pydantic import ValidationError
 
 from proxyguard.adapters.files import FileFolder
-from proxyguard.documents.registry import DELIVERED
 from proxyguard.draw.catalog import GENERATORS
 from proxyguard.errors import RegistryError
 from proxyguard.printable import did_you_mean
 from proxyguard.registry.explain import explain
+from proxyguard.registry.parts import GIVEN
 from proxyguard.registry.target import ColumnPart, DeclaredColumns
 from proxyguard.tables.files import separator_of
 from proxyguard.trial.demands import OUTCOME_KINDS, OutcomeKind
@@ -166,7 +166,7 @@ def _is_generator(thing: object) -> bool:
 def _by_name(generator: object, options: Mapping[str, object]) -> object:
     """Return a generator as draws in other processes find it: by its name, where it has one."""
     if isinstance(generator, str):
-        if generator in (*DELIVERED, "losses") or generator.startswith(f"{FileFolder.__module__}:"):
+        if generator in GIVEN or generator.startswith(f"{FileFolder.__module__}:"):
             raise RegistryError(
                 f"{generator!r} reads files that there are, which may have been made from any row: "
                 "give their folder as the releases, and say what they were made from"
