@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from time import time
@@ -351,32 +351,59 @@ def check_while_drawing(place: Workplace, registry: Registry, task: Task) -> Bat
     return check
 
 
-def _draw_task(
-    place: Workplace, registry: Registry, task: Task, again: set[int]
-) -> tuple[MadeDraw, ...]:
-    """Draw the seeds of one task that are not pending yet; every result is kept at once."""
-    folder = place.folder
-    pending = pending_folder(folder, task)
-    pending.mkdir(parents=True, exist_ok=True)
-    if (pending / ANEW).exists():
-        _begin_anew(pending, task.seeds)
-    for seed in again & set(task.seeds):
-        _drop(pending, seed)
-    have = {
-        seed: _waiting(pending, seed) for seed in task.seeds if (pending / f"{seed}.json").exists()
-    }
-    _refuse_stale(task, have.values())
-    drawing = Drawing(
-        registry=registry.digest, member=task.member, mechanism=task.mechanism,
-        had=len(have), began=time(),
-    )  # fmt: skip
-    write_atomic(pending / DRAWING, drawing.model_dump_json().encode())
-    place.progress(task.mechanism, len(have), len(task.seeds))
+class PendingDraws:
+    """The draws of one task that are finished and not frozen yet, each in a file of its own.
 
-    def keep(result: DrawResult) -> None:
-        seed = result.said.seed
+    A kill can come between any two writes; what it leaves is what the next run begins with.
+
+    ==========================================  ===================================================
+    the last that was written                   what the next run makes of it
+    ==========================================  ===================================================
+    a release, a model or bits, in the store    draws the seed again: nothing names these bytes
+    ``SEED.json``, the record of a draw         has this draw, and goes on with the other seeds
+    ``SEED.dropped``, what ``--again`` drops    still has the draw, which can be dropped once more
+    ``SEED.ended``, that no answer came         draws the seed again; that it was tried stays there
+    ``anew``, that all draws failed             takes out what is left, before it draws anything
+    ``drawing.json``, who draws since when      writes its own; nobody but status reads it
+    ==========================================  ===================================================
+    """
+
+    def __init__(self, place: Workplace, task: Task) -> None:
+        self._place, self._task = place, task
+        self._path = pending_folder(place.folder, task)
+        self._path.mkdir(parents=True, exist_ok=True)
+        if (self._path / ANEW).exists():
+            self.begin_anew()
+        self.draws = {seed: self._read(seed) for seed in task.seeds if self._file(seed).exists()}
+
+    def drop(self, seeds: Set[int]) -> None:
+        """Take draws that wait out, and keep what each was beside it: the next one will say so."""
+        for seed in seeds & self.draws.keys():
+            draw = self.draws.pop(seed)
+            dropped = [*(draw.again or ()), draw.model_copy(update={"again": None})]
+            # Before the draw goes: a kill in between leaves the draw, and not its absence.
+            content = canonical_bytes([document.to_dict() for document in dropped])
+            write_atomic(self._path / f"{seed}.dropped", content)
+            self._file(seed).unlink()
+
+    def begin(self, registry: str) -> None:
+        """Say that drawing goes on, once what waits is known to be of one mechanism."""
+        self._refuse_stale()
+        task = self._task
+        drawing = Drawing(
+            registry=registry, member=task.member, mechanism=task.mechanism,
+            had=len(self.draws), began=time(),
+        )  # fmt: skip
+        write_atomic(self._path / DRAWING, drawing.model_dump_json().encode())
+        self._tell()
+        # Before any is drawn: those that waited may be copies already.
+        _refuse_repeats(task, self.draws.values())
+
+    def keep(self, result: DrawResult) -> None:
+        """Keep what was made of a seed, unless it is no draw of this mechanism."""
+        task, seed = self._task, result.said.seed
         where = f"{task.mechanism}, seed {seed}"
-        made = made_draw(result, format=FORMAT, again=_dropped(pending, seed))
+        made = made_draw(result, format=FORMAT, again=self._dropped(seed))
         changes = list(changed_reading(task.files, made))
         if changes:
             raise DrawError(
@@ -384,46 +411,102 @@ def _draw_task(
                 f"{'; '.join(changes)}. This draw is not kept; restore the file and draw again, or "
                 "register it as it is now with proxyguard amend --reason WHY"
             )
-        _refuse_other_preparation(where, made, have.values())
+        _refuse_other_preparation(where, made, self.draws.values())
         if isinstance(made, DrawnRelease) and made.predictions and task.job.outcome is not None:
             made = _checked_predictions(made, result.release, task.job.outcome)
         if isinstance(made, FailedDraw) and task.stop_on_failure:
-            # As one that did not answer: the folder then remembers the seed, below.
+            # As one that did not answer, so that the folder remembers the seed.
             raise UnansweredDraw(seed, f"{where}: {made.error}")
         if isinstance(made, DrawnRelease):
-            # Bytes before the record: a kill in between leaves objects that no record names.
-            put_objects(folder, result)
-        write_atomic(pending / f"{seed}.json", made.to_bytes())
-        have[seed] = made
-        place.progress(task.mechanism, len(have), len(task.seeds))
-        _refuse_repeats(task, have.values())
+            put_objects(self._place.folder, result)
+        write_atomic(self._file(seed), made.to_bytes())
+        self.draws[seed] = made
+        self._tell()
+        _refuse_repeats(task, self.draws.values())
 
-    # Before any is drawn: those that waited may be copies already.
-    _refuse_repeats(task, have.values())
+    def remember(self, seed: int) -> None:
+        """Leave a trace of a seed that ended its process.
+
+        A draw that ends whenever its release is bad would leave none otherwise, and other seeds
+        could be registered as if none had been tried.
+        """
+        write_atomic(self._path / f"{seed}.ended", b"")
+
+    def finished(self) -> tuple[MadeDraw, ...]:
+        """Return all draws in the order of their seeds, or begin anew where none gave a release."""
+        draws = tuple(self._read(seed) for seed in self._task.seeds)
+        errors = [draw.error for draw in draws if isinstance(draw, FailedDraw)]
+        if len(errors) == len(draws):
+            self.begin_anew()
+            raise DrawError(
+                f"{self._task.mechanism}: all {len(draws)} draws failed, the first with: "
+                f"{errors[0]}; mend the generator and draw again; none of them is kept"
+            )
+        return draws
+
+    def begin_anew(self) -> None:
+        """Take all draws out, of which none gave a release.
+
+        What was dropped before, and which draws ended their process, stays: had it gone with
+        these, a generator that fails everywhere could have been the way to forget a release.
+        """
+        # Said first, and taken back last: after a kill in between the rest goes before anything is
+        # drawn, and no failure of the old generator is counted among draws of the mended one.
+        write_atomic(self._path / ANEW, b"")
+        for seed in self._task.seeds:
+            self._file(seed).unlink(missing_ok=True)
+        (self._path / ANEW).unlink()
+
+    def _file(self, seed: int) -> Path:
+        return self._path / f"{seed}.json"
+
+    def _read(self, seed: int) -> MadeDraw:
+        name = self._file(seed).name
+        return read_draw(parse_canonical(self._file(seed).read_bytes(), name), name)
+
+    def _dropped(self, seed: int) -> tuple[Dropped, ...] | None:
+        """Return what the draws of a seed were that were dropped."""
+        path = self._path / f"{seed}.dropped"
+        return _DROPPED.validate_json(path.read_bytes()) if path.exists() else None
+
+    def _tell(self) -> None:
+        self._place.progress(self._task.mechanism, len(self.draws), len(self._task.seeds))
+
+    def _refuse_stale(self) -> None:
+        """Stop where a draw that waits was made from a file as it was before an amendment."""
+        task = self._task
+        changes = {s: list(changed_reading(task.files, draw)) for s, draw in self.draws.items()}
+        stale = {seed: words for seed, words in changes.items() if words}
+        if stale:
+            seeds = ",".join(str(seed) for seed in sorted(stale))
+            raise DrawError(
+                f"{task.mechanism}: draws that wait were made from other files than are registered "
+                f"now: {'; '.join(w for words in stale.values() for w in words)}. Draw them again "
+                f"with proxyguard draw --again {task.mechanism}:{seeds}"
+            )
+
+
+def _draw_task(
+    place: Workplace, registry: Registry, task: Task, again: Set[int]
+) -> tuple[MadeDraw, ...]:
+    """Draw the seeds of one task that are not pending yet; every result is kept at once."""
+    pending = PendingDraws(place, task)
+    pending.drop(again)
+    pending.begin(registry.digest)
     try:
         draw_all(
             task.job,
-            [seed for seed in task.seeds if seed not in have],
+            [seed for seed in task.seeds if seed not in pending.draws],
             pool=place.pool,
             workers=place.workers,
             timeout=task.timeout,
-            keep=keep,
+            keep=pending.keep,
             check=check_while_drawing(place, registry, task),
         )
     except UnansweredDraw as error:
-        # A draw that ends its process whenever its release is bad would leave no trace, and other
-        # seeds could be registered as if none had been tried.
-        write_atomic(pending / f"{error.seed}.ended", b"")
+        pending.remember(error.seed)
         raise
-    draws = tuple(_waiting(pending, seed) for seed in task.seeds)
-    errors = [draw.error for draw in draws if isinstance(draw, FailedDraw)]
-    if len(errors) == len(draws):
-        _begin_anew(pending, task.seeds)
-        raise DrawError(
-            f"{task.mechanism}: all {len(draws)} draws failed, the first with: {errors[0]}; mend "
-            "the generator and draw again; none of them is kept"
-        )
-    return draws
+    return pending.finished()
 
 
 def made_draw(
@@ -474,25 +557,6 @@ def put_objects(folder: AuditFolder, result: DrawResult) -> None:
         folder.store.put(result.said.member_bits)
 
 
-def _waiting(pending: Path, seed: int) -> MadeDraw:
-    """Return a finished draw that waits until all are."""
-    name = f"{seed}.json"
-    return read_draw(parse_canonical((pending / name).read_bytes(), name), name)
-
-
-def _refuse_stale(task: Task, draws: Iterable[MadeDraw]) -> None:
-    """Stop where a draw that waits was made from a file as it was before an amendment."""
-    changes = {draw.seed: list(changed_reading(task.files, draw)) for draw in draws}
-    stale = {seed: words for seed, words in changes.items() if words}
-    if stale:
-        seeds = ",".join(str(seed) for seed in sorted(stale))
-        raise DrawError(
-            f"{task.mechanism}: draws that wait were made from other files than are registered "
-            f"now: {'; '.join(w for words in stale.values() for w in words)}. Draw them again with "
-            f"proxyguard draw --again {task.mechanism}:{seeds}"
-        )
-
-
 def _refuse_other_preparation(where: str, draw: MadeDraw, others: Iterable[MadeDraw]) -> None:
     """Stop where what was prepared once, such as a private fit that is kept, was replaced."""
     for other in others:
@@ -530,39 +594,6 @@ def _checked_predictions(draw: DrawnRelease, release: bytes, outcome: Outcome) -
     except LossMismatch as error:
         return draw.without_release(in_words(str(error)))
     return draw
-
-
-def _drop(pending: Path, seed: int) -> None:
-    """Take a draw that waits out, and keep what it was beside it: the next one will say so."""
-    path = pending / f"{seed}.json"
-    if not path.exists():
-        return
-    draw = _waiting(pending, seed)
-    dropped = [*(draw.again or ()), draw.model_copy(update={"again": None})]
-    # Written before the draw goes: a kill in between leaves the draw, which is then dropped again.
-    content = canonical_bytes([document.to_dict() for document in dropped])
-    write_atomic(pending / f"{seed}.dropped", content)
-    path.unlink()
-
-
-def _begin_anew(pending: Path, seeds: Iterable[int]) -> None:
-    """Take all draws out, of which none gave a release: the generator is mended and draws anew.
-
-    What was dropped before, and which draws ended their process, stays: had it gone with these,
-    a generator that fails everywhere could have been the way to forget a release.
-    """
-    # Said first, and taken back last: after a kill in between the rest goes before anything is
-    # drawn, and no failure of the old generator is counted among draws of the mended one.
-    write_atomic(pending / ANEW, b"")
-    for seed in seeds:
-        (pending / f"{seed}.json").unlink(missing_ok=True)
-    (pending / ANEW).unlink()
-
-
-def _dropped(pending: Path, seed: int) -> tuple[Dropped, ...] | None:
-    """Return what the draws of a seed were that were dropped."""
-    path = pending / f"{seed}.dropped"
-    return _DROPPED.validate_json(path.read_bytes()) if path.exists() else None
 
 
 def pending_folder(folder: AuditFolder, task: Task) -> Path:
