@@ -8,9 +8,9 @@ machine's arithmetic explains, and everything else exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pydantic import JsonValue
 
@@ -79,7 +79,13 @@ from proxyguard.audit.target import check_seed
 from proxyguard.audit.verify import RegisteredAudit, Scope, Verification, agree
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.certificate import Correction, Statement
-from proxyguard.documents.evidence import Diagnostics, Evidence, FixedEvidence, GroupEvidence
+from proxyguard.documents.evidence import (
+    Diagnostics,
+    Evidence,
+    ExposureFigures,
+    FixedEvidence,
+    GroupEvidence,
+)
 from proxyguard.documents.ledger import (
     Amended,
     Certified,
@@ -97,6 +103,7 @@ from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.evidence.record import Sizes, check_counts, derived_record, read_evidence
 from proxyguard.exposure.named import Apart
 from proxyguard.losses.cell import Reading
+from proxyguard.losses.measure import Measure
 from proxyguard.registry.declaration import Declaration, Member, read_declaration
 from proxyguard.registry.parts import MechanismPart
 from proxyguard.registry.requirement import NONMEMBERS
@@ -497,64 +504,101 @@ def _what_is_found_again(registry: Registry) -> str | None:
     return f"what attacks find among members, found again{where}"
 
 
+class _Recorded(NamedTuple):
+    """Statistics of releases that are on record, with the releases."""
+
+    group: Group
+    draws: Sequence[AnyDraw]
+    statistics: GroupEvidence
+    described: bool  # whether the record also describes what attacks find in them
+
+    def measures(self, *, named: bool) -> dict[int, Measure]:
+        """Return what is measured by attacks of others, or by ours, with its place."""
+        return {
+            j: measure
+            for j, measure in enumerate(self.group.measures)
+            if measure.exposure is not None and measure.exposure.settings.by_path is named
+        }
+
+
+def _recorded(
+    audit: RegisteredAudit, registry: Registry, evidence: Evidence
+) -> Iterator[_Recorded]:
+    """Yield all statistics on record: as registered, under other limits, of excluded draws."""
+    if isinstance(evidence, FixedEvidence):
+        for group in groups_of(registry, audit.folder.document(ReleaseManifest, RELEASES)):
+            yield _Recorded(group, group.draws, evidence.groups[group.name], described=True)
+            for by_group in evidence.secondary.values():
+                yield _Recorded(group, group.draws, by_group[group.name], described=False)
+            if group.excluded:
+                left_out = evidence.excluded[group.name]
+                yield _Recorded(group, group.excluded, left_out, described=False)
+        return
+    # Draw by draw: of an audit that draws after opening nothing is described.
+    rule = OneByOne.of(registry)
+    draws = committed_records(audit.folder, registry, audit.journal)
+    for draw, score in zip(draws, recorded_scores(audit.journal), strict=True):
+        group = Group(
+            member=rule.member, name=draw.label, draws=(draw,), excluded=(),
+            measures=rule.measures,
+        )  # fmt: skip
+        yield _Recorded(group, (draw,), score.statistics, described=False)
+
+
 def _check_exposures(audit: RegisteredAudit, registry: Registry, evidence: Evidence) -> None:
     """Attack every stored release again, and see that members are found as the record says.
 
     ``registry`` is the claim in force, or a correction's.
     """
-    folder, journal = audit.folder, audit.journal
-    recorded: list[tuple[Group, Sequence[AnyDraw], GroupEvidence]] = []
+    recorded = list(_recorded(audit, registry, evidence))
+    for each in recorded:
+        _check_nonmembers(audit, each.group, each.statistics)
+    descriptions: dict[str, ExposureFigures] = {}
     if isinstance(evidence, FixedEvidence):
-        for group in groups_of(registry, folder.document(ReleaseManifest, RELEASES)):
-            under = [by_group[group.name] for by_group in evidence.secondary.values()]
-            recorded += [(group, group.draws, r) for r in (evidence.groups[group.name], *under)]
-            if group.excluded:
-                recorded.append((group, group.excluded, evidence.excluded[group.name]))
-    else:
-        rule = OneByOne.of(registry)
-        draws = committed_records(folder, registry, journal)
-        for draw, score in zip(draws, recorded_scores(journal), strict=True):
-            group = Group(
-                member=rule.member, name=draw.label, draws=(draw,), excluded=(),
-                measures=rule.measures,
-            )  # fmt: skip
-            recorded.append((group, (draw,), score.statistics))
-    for group, _, statistics in recorded:
-        _check_nonmembers(audit, group, statistics)
-    # Of an audit that draws after opening nothing is described.
-    described = evidence if isinstance(evidence, FixedEvidence) else None
-    shown = {} if described is None else dict(described.diagnostics.exposure or {})
+        descriptions.update(evidence.diagnostics.exposure or {})
     # Our own attacks first: what code of others would say is left unchecked where it is not run.
-    for named in (False, True):
-        attacks: dict[str, MemberAttacks] = {}
-        for group, draws_of, statistics in recorded:
-            about = {
-                j: measure
-                for j, measure in enumerate(group.measures)
-                if measure.exposure is not None and measure.exposure.settings.by_path is named
-            }
-            if not about:
-                continue
-            name = group.member.name
-            if name not in attacks:
-                # The home of whoever verifies has keys, of other audits too.
-                secret = (str(default_home()), str(folder.path))
-                hidden = Apart(forbidden=secret, timeout=audit.scope.timeout)
-                attacks[name] = MemberAttacks(
-                    audit.development(group.member),
-                    list(about.values()),
-                    hidden if audit.scope.run_named_code else None,
-                )
-            digits = registry.declaration.digits
-            again = partial(check_found, attacks[name], list(about), draws_of, statistics, digits)
-            if named or described is None or statistics is not described.groups[group.name]:
-                again()
-                continue
-            figures = GroupFigures(attacks[name], draws_of)
-            again(figures.describe)
-            check_figures(figures, shown.pop(group.name, None), group.name)
-        if not named and shown:
-            raise SealError(f"{sorted(shown)}: the record describes what no attack of ours is on")
+    _attack_again(audit, recorded, descriptions, registry.declaration.digits, named=False)
+    if descriptions:
+        raise SealError(
+            f"{sorted(descriptions)}: the record describes what no attack of ours is on"
+        )
+    _attack_again(audit, recorded, descriptions, registry.declaration.digits, named=True)
+
+
+def _attack_again(
+    audit: RegisteredAudit, recorded: Sequence[_Recorded],
+    descriptions: dict[str, ExposureFigures], digits: int | None, *, named: bool,
+) -> None:  # fmt: skip
+    """Compare attacks of others, or ours, with the record; a description is taken out with ours."""
+    attacks: dict[str, MemberAttacks] = {}  # by member, whose groups share what was learned
+    for each in recorded:
+        about, group = each.measures(named=named), each.group
+        if not about:
+            continue
+        name = group.member.name
+        if name not in attacks:
+            attacks[name] = _member_attacks(audit, group.member, list(about.values()))
+        again = partial(
+            check_found, attacks[name], list(about), each.draws, each.statistics, digits
+        )
+        if named or not each.described:
+            again()
+            continue
+        figures = GroupFigures(attacks[name], each.draws)
+        again(figures.describe)
+        check_figures(figures, descriptions.pop(group.name, None), group.name)
+
+
+def _member_attacks(
+    audit: RegisteredAudit, member: Member, about: Sequence[Measure]
+) -> MemberAttacks:
+    """Return the attacks on a member, where code of others sees neither keys nor this folder."""
+    # The home of whoever verifies has keys, of other audits too.
+    secret = (str(default_home()), str(audit.folder.path))
+    hidden = Apart(forbidden=secret, timeout=audit.scope.timeout)
+    return MemberAttacks(
+        audit.development(member), about, hidden if audit.scope.run_named_code else None
+    )
 
 
 def _check_corrected_exposures(audit: RegisteredAudit) -> None:
