@@ -7,9 +7,9 @@ computed again, here; the rest is listed in the certificate under *stated, not c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -37,6 +37,9 @@ from proxyguard.errors import RegistryError, TableError
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.parts import DELIVERED, MechanismPart
 from proxyguard.seal.sealed_file import SealedFile
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PRODUCT, PACKAGE, VERSION = "proxyguard", "package", "version"
 _Statement: TypeAlias = tuple[str, str]
@@ -273,6 +276,19 @@ def _sealed_problems(
     member: Member, sealed: SealedMember, development: MemberDevelopment
 ) -> Iterator[str]:
     """Yield what the ledger says of a sealed target that declaration and development do not."""
+    yield from _record_problems(member, sealed)
+    if member.target.losses is not None:
+        yield from _loss_problems(member, sealed)
+        return
+    # Read from the files, whose bytes the ledger vouches for: recorded numbers could be any.
+    parts = _parts(development)
+    yield from _division_problems(member, sealed, {role: len(part) for role, part in parts.items()})
+    yield from _member_problems(member, sealed, development)
+    yield from _column_problems(member, sealed, parts)
+
+
+def _record_problems(member: Member, sealed: SealedMember) -> Iterator[str]:
+    """Yield what is said otherwise of how many records there are, and of which."""
     if sealed.estimand != member.target.estimand:
         yield f"the estimand is {sealed.estimand!r}, declared is {member.target.estimand!r}"
     reserved = member.target.reserve_rows
@@ -283,46 +299,68 @@ def _sealed_problems(
     left_out = member.target.missing_outcomes == "leave out"
     if left_out is (sealed.unlabelled is None):
         yield "how many records without an outcome were left out is told where it is declared alone"
-    if member.target.losses is not None:
-        requirements, releases = sealed.requirements or (), sealed.releases or ()
-        if requirements != member.loss_names:
-            yield f"the losses are of {list(requirements)}, declared are {list(member.loss_names)}"
-        if len(releases) != member.draws:
-            yield f"the losses are of {len(releases)} releases, declared are others"
-        return
-    import pandas as pd
 
-    # Counted in the files, whose bytes the ledger vouches for: recorded numbers could be any.
-    training = development.training()
-    parts: dict[DevelopmentRole, pd.DataFrame] = {"training": training}
-    validation, attacked = development.validation(), member.development.reference is not None
-    if validation is not None:
-        parts["validation"] = validation
-    if attacked is not ("reference" in sealed.development):
+
+def _loss_problems(member: Member, sealed: SealedMember) -> Iterator[str]:
+    """Yield what is said otherwise of losses that were computed elsewhere."""
+    requirements, releases = sealed.requirements or (), sealed.releases or ()
+    if requirements != member.loss_names:
+        yield f"the losses are of {list(requirements)}, declared are {list(member.loss_names)}"
+    if len(releases) != member.draws:
+        yield f"the losses are of {len(releases)} releases, declared are others"
+
+
+def _parts(development: MemberDevelopment) -> dict[DevelopmentRole, pd.DataFrame]:
+    """Return the parts of development that are recorded, by role."""
+    held = "reference" in development.sealed.development
+    parts: dict[DevelopmentRole, pd.DataFrame | None] = {
+        "training": development.training(),
+        "validation": development.validation(),
+        "reference": development.reference() if held else None,
+        "calibration": development.calibration(),
+    }
+    return {role: part for role, part in parts.items() if part is not None}
+
+
+def _division_problems(
+    member: Member, sealed: SealedMember, rows: Mapping[DevelopmentRole, int]
+) -> Iterator[str]:
+    """Yield what is said otherwise of how development was divided."""
+    if (member.development.reference is not None) is not ("reference" in rows):
         yield "rows that attacks compare with are declared or recorded, and not both"
-        return
-    if attacked:
-        parts["reference"] = development.reference()
-        calibration = development.calibration()
-        if calibration is not None:
-            parts["calibration"] = calibration
-    rows = {role: len(part) for role, part in parts.items()}
-    if (validation is not None) is not member.development.chooses or sealed.development != rows:
+    if ("validation" in rows) is not member.development.chooses or sealed.development != rows:
         yield f"development has {rows} rows, recorded are {sealed.development}"
     # The shares are registered: fewer reference rows than that make weaker attacks.
     held = held_out_sizes(member.development, sum(rows.values()))
     chosen = {role: size for role, size in rows.items() if role in ("reference", "calibration")}
     if held != chosen:
         yield f"attacks compare with {chosen} rows, and the declared shares are {held}"
+
+
+def _member_problems(
+    member: Member, sealed: SealedMember, development: MemberDevelopment
+) -> Iterator[str]:
+    """Yield what is said otherwise of copies of members, or why too few rows judge attacks."""
+    attacked = member.development.reference is not None
     if (sealed.copies is not None) is not attacked:
         yield "copies of members are counted where rows are set aside for attacks, and only there"
-        return
-    counts = MemberCounts.sealed(development) if attacked else None
+    if not attacked or "reference" not in sealed.development:
+        return  # nothing to be judged, or not the rows to judge it by, which is said above
+    counts = MemberCounts.sealed(development)
     if counts is not None:
         try:
-            counts.require(training, sealed.kind_of)
+            counts.require(development.training(), sealed.kind_of)
         except TableError as error:
             yield str(error)
+
+
+def _column_problems(
+    member: Member, sealed: SealedMember, parts: Mapping[DevelopmentRole, pd.DataFrame]
+) -> Iterator[str]:
+    """Yield what is said otherwise of what columns hold, and of the other label."""
+    import pandas as pd
+
+    training = parts["training"]
     kinds = tuple(
         (str(name), "number" if training[name].dtype.kind == "f" else "text")
         for name in training.columns
