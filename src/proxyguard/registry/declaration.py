@@ -76,43 +76,80 @@ class Member(DeclarationPart):
         _different("requirement", [r.name for r in self.requirement])
         names = [*(m.name for m in self.mechanism), *(r.name for r in self.release)]
         _different("mechanism or release", names)
-        losses = any(r.loss is not None for r in self.requirement)
+        self._check_given_losses()
+        self._check_source()
+        self._check_predictions()
+        self._check_bounds()
+        self._check_units()
+        self._check_columns()
+        self._check_missing()
+        self._check_procedure()
+        self._check_blocks()
+        self._check_exposure()
+        self._check_lacking()
+        return self
+
+    def _check_given_losses(self) -> None:
+        """Where losses were computed elsewhere, nothing else can be: there are no tables."""
+        if self.target.losses is None:
+            if "losses" in self._generators:
+                raise ValueError('generator = "losses" needs target.losses, a file of losses')
+            return
+        if self.procedure is not None:
+            raise ValueError("losses computed elsewhere need no procedure here")
+        if any(
+            not isinstance(r.limit, str)
+            or not isinstance(r.slack, str | None)
+            or r.form == "query"
+            or r.group is not None
+            for r in self.requirement
+        ):
+            raise ValueError(
+                "losses computed elsewhere need plain limits and slacks, no query and no group"
+            )
+        if self.release or self._generators != {"losses"}:
+            raise ValueError('the mechanisms of a loss file have generator = "losses"')
+
+    def _check_source(self) -> None:
+        """See that there is one source: a table of its own, or the rows that are not reserved."""
         if self.target.losses is not None:
-            if self.procedure is not None:
-                raise ValueError("losses computed elsewhere need no procedure here")
-            if any(
-                not isinstance(r.limit, str)
-                or not isinstance(r.slack, str | None)
-                or r.form == "query"
-                or r.group is not None
-                for r in self.requirement
-            ):
-                raise ValueError(
-                    "losses computed elsewhere need plain limits and slacks, no query and no group"
-                )
-            if self.release or self._generators != {"losses"}:
-                raise ValueError('the mechanisms of a loss file have generator = "losses"')
-        elif "losses" in self._generators:
-            raise ValueError('generator = "losses" needs target.losses, a file of losses')
-        elif self.target.reserve is None and self.development.table is None:
+            return
+        if self.target.reserve is None and self.development.table is None:
             raise ValueError("development.table is missing: the source that releases replace")
-        elif self.target.reserve is not None and self.development.table is not None:
+        if self.target.reserve is not None and self.development.table is not None:
             raise ValueError("rows of the table that are not reserved are the development part")
-        elif losses and self.procedure is None and self._generators != {"predictions"}:
+
+    def _check_predictions(self) -> None:
+        """See that losses have something to be computed from: predictions, and an outcome."""
+        if self.target.losses is not None or all(r.loss is None for r in self.requirement):
+            return
+        if self.procedure is None and self._generators != {"predictions"}:
             raise ValueError(
                 'a loss needs a [procedure] that makes predictions, such as library = ["logistic"]'
             )
-        elif losses and self.target.outcome is None:
+        if self.target.outcome is None:
             raise ValueError("a loss needs target.outcome, what is predicted")
-        for r in self.requirement:
-            computed_here = self.target.losses is None and ":" not in (r.loss or "")
-            if computed_here and r.low is not None:
+
+    @property
+    def _own_losses(self) -> list[RequirementPart]:
+        """The requirements about losses of ours, whose bounds and units are known."""
+        if self.target.losses is not None:
+            return []
+        return [r for r in self.requirement if ":" not in (r.loss or "")]
+
+    def _check_bounds(self) -> None:
+        for r in self._own_losses:
+            if r.low is not None:
                 raise ValueError(
                     f"{r.name!r}: the bounds of {r.loss!r} are known; leave low and high out"
                 )
-            predicted = self.target.predicted
-            numbers = predicted is not None and predicted.kind == "regression"
-            if not computed_here or r.loss is None:
+
+    def _check_units(self) -> None:
+        """See that a unit stands where an outcome has one, and that no limit lacks it."""
+        predicted = self.target.predicted
+        numbers = predicted is not None and predicted.kind == "regression"
+        for r in self._own_losses:
+            if r.loss is None:
                 continue
             if r.unit is not None and not numbers:
                 raise ValueError(
@@ -125,11 +162,9 @@ class Member(DeclarationPart):
                     f'{r.limit}; for a number in the outcome\'s own unit write unit = "kg", or '
                     "whatever it is called, beside it"
                 )
-        self._check_columns()
-        self._check_missing()
-        self._check_procedure()
-        self._check_blocks()
-        self._check_exposure()
+
+    def _check_lacking(self) -> None:
+        """Refuse a named release without a column that is compared or weighs."""
         needed = {str(self.target.outcome), *self.target.design_columns}
         needed = needed.union(*(r.release_columns for r in self.requirement))
         for release in self.release:
@@ -138,7 +173,6 @@ class Member(DeclarationPart):
                     f"{release.name!r} lacks {sorted(needed & set(release.lacks))}, which every "
                     "table must have"
                 )
-        return self
 
     def _check_blocks(self) -> None:
         blocks, design = self.development.blocks, self.target.design
