@@ -11,6 +11,30 @@ its code runs.
 
 Every batch of draws runs in a fork of a process that has drawn nothing before, so that no draw can
 leave anything behind for the next; but for the few generators of ours that leave nothing anyway.
+
+::
+
+    command           `draw.pool`: knows keys and target
+      | |
+      | +-- socket: three pipes for each worker --> template   `fork_workers`: imports once
+      |                                                |
+      |                                               fork, one for each thread of a step
+      |                                                v
+      +-- jobs, then requests, a line each --------> worker    `serve`: held by nothing, runs no
+      <---- answers, a message each ---------------    |        code of others
+                                                       |
+                            fork, two for each job: `_JobProcesses`
+                          +----------------------------+---------------+
+                          v                                            v
+      requests -------> draws  `_serve_draws`      requests -------> fits  `serve_fits`
+                          |    loads the generator                     |   never loads it
+                          |                                            |
+                          +------ tables, what it says of them ------->+-- answers --> worker
+                          |                                            |
+                       a fork for each batch: `Forks`, `draw.processes.in_a_fork`, which ends it
+                       with all that it started
+
+Where nothing can be forked `draw.spawned` starts processes in their place.
 """
 
 from __future__ import annotations

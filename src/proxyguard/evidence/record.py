@@ -242,14 +242,16 @@ def _check_weight(
     if share is None:
         return
     known, every = sizes[requirement.group].share, sizes.get(None)
-    low, high = 0.0, 1.0
+    low, high = 0.0, 1.0  # w/w_max is in [0, 1]: theory 1, weights
     clusters = clusters_of(design)
     if clusters is not None and clusters.weighting == "record":
-        # Each record counts once in the cluster that it is in.
+        # w_c = m_c/m_max, and sum m_c = n_records: theory 1, designs. Each record counts once in
+        # the cluster that it is in.
         each = n_records / (clusters.max_size or 1)
         low, high = (each * weight for weight in _unit_weights(design, n))
     elif clusters is None and every is not None and every.share is not None and n:
-        # What a subgroup leaves of the weights, the other records have; none has more than all.
+        # mass - (N - n) <= sum of w over the subgroup <= mass, and each w <= 1: what a subgroup
+        # leaves of the weights, the other records have; none has more than all.
         mass = every.units * every.share
         low, high = max(0.0, mass - (every.units - n)) / n, min(1.0, mass / n)
     if known is None or abs(known - share) > SLACK or not low - SLACK <= share <= high + SLACK:
@@ -273,6 +275,8 @@ def _check_fills(column: Column, requirement: Requirement, design: Design) -> No
         if column.variance_low is not None:
             raise SealError(f"{name}: a second variance is on record, and no loss was filled")
         return
+    # Theory 1, missing losses: x+ - x- is 1 where one is missing, and 0 elsewhere, so that the two
+    # means are sum of omega_i over the missing apart.
     apart = column.mean - column.violation_mean
     low, high = _filled(column, missing, design)
     close = (apart >= low - SLACK) & (apart <= high + SLACK)
@@ -311,11 +315,12 @@ def _filled(column: Column, missing: NDArray[np.int64], design: Design) -> tuple
     if isinstance(clusters, WeightedClusters):
         low = 0.0 * low  # it may weigh nothing, or all that its cluster does
     elif clusters is not None:
-        # One record of a cluster counts for its part of the cluster's mean, or of the largest one.
+        # omega_c/m_max <= omega_i <= omega_c: one record of a cluster counts for its part of the
+        # cluster's mean, or of the largest one.
         low = low / (clusters.max_size or inf)
         high = high if share is None else high / (clusters.max_size or 1)
     elif share is not None:
-        # Those that are not missing weigh at most all they could.
+        # share = sum of omega w, and w <= 1: those that are not missing weigh at most 1 - lost.
         low = np.maximum(0.0, share - (1.0 - low))
     return low, np.minimum(high, 1.0 if share is None else share)
 
@@ -325,7 +330,7 @@ def _check_ranges(column: Column, reading: Reading, j: int, releases: int) -> No
     requirement, n = reading.requirements[j], column.n
     # What rounding up may add to a number, where statistics are published rounded.
     slack = 0.0 if reading.digits is None else 10.0**-reading.digits
-    # The variance of numbers in [0, 1] is at most 1/4, with Bessel's factor, and then rounded up.
+    # Var <= 1/4 for numbers in [0, 1] (theory 1, Bernstein), times n/(n - 1), and then rounded up.
     top = 0.25 * n / max(n - 1, 1) + slack
     ranges: dict[str, tuple[float, float]] = {
         "mean": (0.0, 1.0), "mean_low": (0.0, 1.0), "block_means": (0.0, 1.0),
@@ -375,6 +380,7 @@ def _check_moments(
     v, name = requirement.unit_limit, requirement.name
     share = 1.0 if column.size_share is None else column.size_share
     slack = SLACK if reading.digits is None else 2.0 * 10.0**-reading.digits
+    # Theory 1, weights: mean Y = v + mean(w u) - v mean(w), and 0 <= mean(w u) <= mean(w) = share.
     mass = mean - v * (1.0 - share)  # of w u
     if not np.all((mass >= -slack) & (mass <= share + slack)):
         raise SealError(
@@ -383,6 +389,7 @@ def _check_moments(
         )
     if reading.design.sampling is Sampling.WEIGHTED:
         return  # the mean is one of strata, and the variance is read by no test
+    # Theory 1, binomial: a loss that is 0 or 1 has mean K/n.
     if (
         count is not None
         and reading.digits is None
@@ -393,11 +400,14 @@ def _check_moments(
         return
     mass = np.clip(mass, 0.0, share)
     rest, bessel = share - mass, n / max(n - 1, 1)  # of w (1 - u)
+    # (Y - v)^2 = w^2 (u - v)^2 <= w (u - v)^2 <= w u (1 - v)^2 + w (1 - u) v^2, convex in u; less
+    # (mean - v)^2 and times n/(n - 1) this bounds the variance.
     above, below, square = (1.0 - v) * mass, v * rest, (mean - v) ** 2
     high = bessel * ((1.0 - v) * above + v * below - square)
     low = np.zeros_like(high)
     if requirement.two_valued and clusters_of(reading.design) is None:
-        # So many of them are above the limit that the two sides are as flat as they can be.
+        # Of a share q with u = 1, sum (Y - v)^2/n >= above^2/q + below^2/(1 - q) (Cauchy-Schwarz on
+        # either side), least at q = above/(above + below), within mass <= q <= 1 - rest.
         both = above + below
         ones = np.clip(np.divide(above, both, where=both > 0.0, out=mass.copy()), mass, 1.0 - rest)
         square_above = np.divide(above**2, ones, where=ones > 0.0, out=np.zeros_like(low))
@@ -412,6 +422,8 @@ def _check_block_sum(column: Column, reading: Reading, requirement: Requirement)
     plain = requirement.group is None and clusters_of(reading.design) is None
     if column.block_means is None or reading.block_size is None or not plain:
         return
+    # Theorem 13's blocks: n mean - b sum of the block means is the sum over the records outside,
+    # each in [0, 1].
     count, rest = divmod(column.n, reading.block_size)
     outside = column.n * column.mean - reading.block_size * column.block_means.sum(axis=1)
     slack = column.n * (SLACK if reading.digits is None else 2.0 * 10.0**-reading.digits)

@@ -4,6 +4,18 @@ A claim is frozen before any loss is read. Its class is its mode: a subclass has
 that mode and no others, and answers every question that depends on it. A field is read at the
 door by the function that stands beside its default, so that numbers and names may be given as a
 caller writes them.
+
+The life of a claim:
+
+1. written: keywords of `certify` (`catalog.Choices`), or ``[claim]`` (`registry.parts.ClaimPart`)
+2. read: `Claim.of` takes the class of its mode, `read_choice` each field; nothing changes it then
+3. refused before anything is drawn, with every reason: `Claim.supports`
+4. divided: `Claim.levels` gives each mechanism its `Levels`, by the number of draws
+5. component: `Claim.tests` says which test makes a p-value of each requirement's losses
+6. scored: a release by the largest of its p-values against `Levels.threshold`; from here on no
+   loss is seen, only `MechanismEvidence`
+7. bounded: `MechanismClaim.lower_bound` and `upper_bound`, at these levels; the one file of a mode
+8. decided: `certificate.mechanism.decide` compares the bound with `MechanismClaim.target`
 """
 
 from __future__ import annotations
