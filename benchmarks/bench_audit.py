@@ -13,8 +13,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.library import Library
-from proxyguard.audit.audit import Audit, demo_declaration, write_digits
+from proxyguard.audit.audit import Audit
 from proxyguard.audit.decide import groups_of, readings_of
+from proxyguard.audit.demo import demo_declaration, write_digits
 from proxyguard.audit.development import load_fitted
 from proxyguard.audit.folder import RELEASES
 from proxyguard.audit.open import Opener

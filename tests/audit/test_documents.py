@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from conformance.draws import DrawHere
-from proxyguard.audit.audit import Audit, demo_declaration, write_digits
+from proxyguard.audit.audit import Audit
+from proxyguard.audit.demo import demo_declaration, write_digits
 from proxyguard.audit.folder import open_envelope, sign_statement
 from proxyguard.cli.main import main
 from proxyguard.documents.canonical import canonical_bytes

@@ -17,7 +17,8 @@ from scipy.spatial.distance import cdist
 from scipy.stats import binom
 
 from proxyguard.audit.attacks import Found, MemberAttacks, _possible
-from proxyguard.audit.audit import Audit, run_exposure_demo
+from proxyguard.audit.audit import Audit
+from proxyguard.audit.demo import run_exposure_demo
 from proxyguard.audit.development import MemberDevelopment
 from proxyguard.audit.home import load_key_file
 from proxyguard.audit.plan import pilot_laws

@@ -143,8 +143,8 @@ def test_a_demonstration_that_does_not_verify_ends_with_the_code_of_a_broken_aud
             return {"verdicts": []}
 
     ran, exposed = ((tmp_path, Certificate(), holds) for holds in (good, safe))
-    monkeypatch.setattr("proxyguard.audit.audit.run_demo", lambda *_: ran)
-    monkeypatch.setattr("proxyguard.audit.audit.run_exposure_demo", lambda *_: exposed)
+    monkeypatch.setattr("proxyguard.audit.demo.run_demo", lambda *_: ran)
+    monkeypatch.setattr("proxyguard.audit.demo.run_exposure_demo", lambda *_: exposed)
     monkeypatch.setattr(show, "show_outcome", lambda *_: None)
     monkeypatch.setattr("sys.argv", ["proxyguard", "demo", "--dir", str(tmp_path), *words])
     with pytest.raises(SystemExit) as ended:

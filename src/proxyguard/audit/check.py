@@ -4,7 +4,8 @@
 development part; it writes nothing but the source's model. It divides the table as `seal` will,
 lets generators describe themselves as `register` will, and asks for the same reasons: what it
 finds are the errors that the later steps would end in, what no outcome could mend, and what would
-cost the guarantee. All of it is told at once.
+cost the guarantee. All of it is told at once. Before that, `begun` says of a declaration that
+somebody else wrote what it wants to be put where, and whose code it runs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from proxyguard.adapters.files import declared_files
+from proxyguard.adapters.files import FOLDER, declared_files
 from proxyguard.adapters.library import Library
 from proxyguard.adapters.privacy import privacy_of
 from proxyguard.audit.development import (
@@ -33,7 +34,7 @@ from proxyguard.audit.development import (
     standardised,
 )
 from proxyguard.audit.folder import DECLARATION, RELEASES
-from proxyguard.audit.home import Home
+from proxyguard.audit.home import DataFolders, Home
 from proxyguard.audit.jobs import (
     check_machine,
     check_source,
@@ -85,8 +86,8 @@ from proxyguard.errors import ProxyGuardError, TableError, TargetReused
 from proxyguard.losses.measure import Measure, check_bounds, read_loss_file
 from proxyguard.losses.query import CodedRecords, expand
 from proxyguard.printable import some
-from proxyguard.registry.declaration import Member
-from proxyguard.registry.parts import MechanismPart, RampRule, SlackRule
+from proxyguard.registry.declaration import Declaration, Member
+from proxyguard.registry.parts import DELIVERED, MechanismPart, RampRule, SlackRule
 from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.target import TableReading
 from proxyguard.seal.fingerprint import TablePrints
@@ -739,3 +740,74 @@ def _absent_groups(development: MemberDevelopment, measures: Sequence[Measure]) 
 def template() -> str:
     """Return the declaration that `Audit.init` writes for a person to fill in."""
     return files("proxyguard.audit").joinpath("template.toml").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """What has to be done before the first step of an audit that was declared elsewhere."""
+
+    missing: tuple[str, ...]
+    """Tables and folders that are not there, each with what it has to be."""
+    named: tuple[str, ...]
+    """Code of others that steps will run, by what names it."""
+    carried: tuple[tuple[str, str], ...]
+    """Code of others that the declaration itself holds, by the mechanism that is made of it."""
+
+
+def begun(declaration: Declaration, data: DataFolders, beside: Path) -> Begun:
+    """Return what a declaration wants.
+
+    Parameters
+    ----------
+    declaration
+        What was begun with.
+    data
+        Where its tables are looked for.
+    beside
+        The folder that the audit's folder lies in, as it was typed.
+    """
+    missing: list[str] = []
+    for member in declaration.members:
+        for name, what in _tables(member):
+            try:
+                data.find(name)
+            except TableError:
+                missing.append(f"{beside / name}: {what}")
+    drawn = [*(m for member in declaration.members for m in member.mechanism), *declaration.pilot]
+    carried, named = {}, []
+    for part in drawn:
+        if part.generator == "code":
+            carried[part.name] = str(part.options.get("text", ""))
+        elif part.generator == "callable":
+            named.append(str(part.options.get("function", "")))
+        elif part.generator not in (None, "losses") and not is_ours(part.generator):
+            named.append(part.generator)
+    for member in declaration.members:
+        library = () if member.procedure is None else member.procedure.library
+        named += [name for name in library if not is_ours(name, "procedure")]
+        named += member.measuring_code
+    return Begun(
+        missing=tuple(dict.fromkeys(missing)),
+        named=tuple(dict.fromkeys(named)),
+        carried=tuple(carried.items()),
+    )
+
+
+def _tables(member: Member) -> Iterator[tuple[str, str]]:
+    """Yield the tables that a member names, and what each has to be."""
+    target = member.target
+    for name in target.files:
+        whole = name == target.table
+        yield name, (
+            "the real table" if whole
+            else "losses that were computed elsewhere" if name == target.losses
+            else "records that nobody has looked at, the target"
+        )  # fmt: skip
+    if member.development.table is not None:
+        yield member.development.table, "the real rows that releases stand in for"
+    for release in member.release:
+        yield release.file, "a release"
+    for mechanism in member.mechanism:
+        folder = mechanism.options.get(FOLDER)
+        if mechanism.generator in DELIVERED and isinstance(folder, str):
+            yield folder, "the folder of the releases"

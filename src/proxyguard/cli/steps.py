@@ -18,8 +18,7 @@ from proxyguard.cli import junit, show
 
 if TYPE_CHECKING:
     from proxyguard.audit.audit import Audit
-    from proxyguard.audit.begin import Begun
-    from proxyguard.audit.check import Check
+    from proxyguard.audit.check import Begun, Check
     from proxyguard.audit.outcome import (
         CorrectiveCertificate,
         FrozenReleases,
@@ -577,7 +576,7 @@ def demo(
     json: show.Json = False,
 ) -> None:  # fmt: skip
     """Run two audits on embedded data: what mechanisms are good for, and what they give away."""
-    from proxyguard.audit.audit import run_demo, run_exposure_demo
+    from proxyguard.audit.demo import run_demo, run_exposure_demo
 
     say = None if json else show.say
     with show.bars(json) as progress:
