@@ -24,7 +24,7 @@ from proxyguard.audit.folder import DECLARATION, RELEASES
 from proxyguard.audit.home import software_versions
 from proxyguard.cli.main import app
 from proxyguard.draw.catalog import EXTRAS, Extra
-from proxyguard.draw.child import environment
+from proxyguard.draw.child import child_environment
 from proxyguard.models.npy import read_content
 
 At = Callable[[str], Audit]
@@ -241,7 +241,7 @@ def test_what_draws_again_computes_with_the_kernels_of_who_verifies(
     said = set()
     for kernels in ("Nehalem", "Haswell"):  # OpenBLAS knows both on every x86
         monkeypatch.setenv("OPENBLAS_CORETYPE", kernels)
-        child = environment(str(tmp_path))
+        child = child_environment(str(tmp_path))
         assert child["OPENBLAS_CORETYPE"] == kernels
         again = subprocess.run(
             [sys.executable, "-c", ARITHMETIC],

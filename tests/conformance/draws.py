@@ -10,7 +10,7 @@ import pytest
 from proxyguard.adapters.worker import make_learner
 from proxyguard.draw.confine import guard_here
 from proxyguard.draw.drawing import Fitter, Worker
-from proxyguard.draw.explain import explain
+from proxyguard.draw.explain import error_words
 from proxyguard.draw.job import AskJob, DrawJob
 from proxyguard.draw.messages import DrawResult, Said, Unready, packed, readiness
 from proxyguard.draw.pool import Draws
@@ -66,7 +66,7 @@ def ask_here(job: AskJob, *, kind: Any, **_: Any) -> Any:
     try:
         said = answer(job)
     except Exception as error:
-        said = Unready(error=explain(error))
+        said = Unready(error=error_words(error))
     return readiness(packed(said), job, kind, RegistryError)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxyguard.documents.canonical import canonical_bytes
-from proxyguard.draw.explain import explain
+from proxyguard.draw.explain import error_words
 from proxyguard.draw.messages import WORDS, Failed, packed, unpacked
 
 
@@ -22,7 +22,7 @@ def test_folders_are_left_out(message: str, shown: str) -> None:
     try:
         raise ValueError(message)
     except ValueError as error:
-        words = explain(error)
+        words = error_words(error)
     assert words.startswith(f"ValueError: {shown} (in test_explain.py, line ")
 
 
@@ -30,7 +30,7 @@ def test_a_missing_file_is_named_without_its_folders() -> None:
     try:
         open("/no/such folder/rows.csv").close()
     except OSError as error:
-        words = explain(error)
+        words = error_words(error)
     assert "'rows.csv'" in words
     assert "/no" not in words
 
@@ -49,7 +49,7 @@ def test_a_long_error_is_cut_where_it_arises_and_says_so() -> None:
     try:
         raise ValueError("A" * 3_000_000)
     except ValueError as error:
-        words = explain(error)
+        words = error_words(error)
     assert len(words) < WORDS
     assert words.endswith(")")
     assert "(in test_explain.py, line" in words

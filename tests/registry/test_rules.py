@@ -16,7 +16,7 @@ from proxyguard.registry.requirement import (
     choose_roles,
     cutoff_from_pilot,
     limit_from_source,
-    round_up,
+    next_multiple,
     slack_from_plan,
 )
 
@@ -85,7 +85,7 @@ def test_a_cutoff_lies_above_every_pilot() -> None:
 
 @given(st.decimals(0, 1, places=6), st.sampled_from(["0.001", "0.005", "0.01"]))
 def test_rounding_up_gives_the_next_multiple(value: Decimal, step: str) -> None:
-    rounded = round_up(value, Decimal(step))
+    rounded = next_multiple(value, Decimal(step))
     assert value <= rounded < value + Decimal(step)
     assert rounded % Decimal(step) == 0
 

@@ -19,7 +19,7 @@ from proxyguard.draw.messages import DeliveredFile
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.printable import did_you_mean, found, nearest
-from proxyguard.registry.explain import explain
+from proxyguard.registry.explain import explain_errors
 from proxyguard.registry.parts import DELIVERED
 from proxyguard.registry.target import TableReading
 from proxyguard.tables.files import RawTable, Schema, is_prediction, read_file, read_table
@@ -323,7 +323,9 @@ def _read_as(options: Mapping[str, object]) -> TableReading:
     try:
         return TableReading.model_validate(dict(options))
     except ValidationError as error:
-        raise RegistryError(explain(error, TableReading, options, "", "the options")) from None
+        raise RegistryError(
+            explain_errors(error, TableReading, options, "", "the options")
+        ) from None
 
 
 def _some(numbers: Sequence[int]) -> str:

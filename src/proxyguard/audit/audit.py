@@ -32,7 +32,7 @@ from proxyguard.audit.outcome import (
     Registration,
     SealedCertificate,
     Sealing,
-    figures_of,
+    drawn_figures,
     write_report,
 )
 from proxyguard.audit.seal import Keeper
@@ -468,7 +468,7 @@ class Audit:
             By what they are about: ``audit.figures()["verdicts"][0].savefig("verdict.pdf")``. The
             other keys are the mechanisms and ``"error budget"``.
         """
-        return figures_of(self.folder, self.journal(), scheme)
+        return drawn_figures(self.folder, self.journal(), scheme)
 
     def _rewrite_report(self) -> None:
         if any(self.folder.has(name) for name in REPORTS):

@@ -31,7 +31,7 @@ from proxyguard.audit.development import (
     develop,
     moments_of,
     reference_policies,
-    standardised,
+    standardised_columns,
 )
 from proxyguard.audit.folder import DECLARATION, RELEASES
 from proxyguard.audit.home import DataFolders, Home
@@ -713,7 +713,7 @@ class TargetSizes:
 
 def _check_standards(member: Member, ready: PreparedMember) -> None:
     """See that the columns of correlations vary where their deviation is the scale."""
-    moments = moments_of(ready.parts["training"], standardised(member, ready.kinds))
+    moments = moments_of(ready.parts["training"], standardised_columns(member, ready.kinds))
     for requirement in member.requirement:
         if requirement.query is not None and requirement.query.correlation is not None:
             expand(requirement.name, requirement.query, {}, moments)

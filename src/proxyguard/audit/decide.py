@@ -267,7 +267,7 @@ class _Record:
         return {name: (evidence, self.readings[name][1]) for name, evidence in read.items()}
 
 
-def decide(
+def decide_fixed(
     registry: Registry, manifest: ReleaseManifest, evidence: FixedEvidence, basis: str
 ) -> Decisions:
     """Return the decisions of a fixed audit, and what is reported beside them.
@@ -498,7 +498,7 @@ def predicate_of(
     diagnostics, excluded, picks, epsilon, manifest = None, None, None, None, None
     if isinstance(evidence, FixedEvidence):
         manifest = folder.document(ReleaseManifest, RELEASES)
-        decided = decide(registry, manifest, evidence, _basis(registry, grant))
+        decided = decide_fixed(registry, manifest, evidence, _basis(registry, grant))
         diagnostics = evidence.diagnostics
         excluded = {name: left_out.releases for name, left_out in evidence.excluded.items()}
         picks = _picks(registry, manifest, evidence)
@@ -697,7 +697,7 @@ def correction_of(
     # Without picks: a budget for choosing releases after looking was registered for the
     # registered design.
     manifest = folder.document(ReleaseManifest, RELEASES)
-    decided = decide(corrected, manifest, evidence, CORRECTED)
+    decided = decide_fixed(corrected, manifest, evidence, CORRECTED)
     verdicts = tuple(_corrective(verdict) for verdict in decided.verdicts)
     text = "\n".join(f"{verdict.mechanism}: {verdict.sentence}" for verdict in verdicts)
     return Correction(

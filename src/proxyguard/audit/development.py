@@ -672,7 +672,7 @@ def _domains(development: MemberDevelopment) -> dict[str, tuple[str, ...]]:
     }
 
 
-def standardised(member: Member, kinds: Mapping[str, str]) -> tuple[str, ...]:
+def standardised_columns(member: Member, kinds: Mapping[str, str]) -> tuple[str, ...]:
     """Return the columns of correlations whose constants are those of training."""
     columns = {
         column
@@ -703,7 +703,7 @@ def moments_of(training: pd.DataFrame, columns: Sequence[str]) -> dict[str, tupl
 
 
 def _moments(development: MemberDevelopment) -> dict[str, tuple[str, str]]:
-    columns = standardised(development.member, development.kinds)
+    columns = standardised_columns(development.member, development.kinds)
     return moments_of(development.training(), columns) if columns else {}
 
 

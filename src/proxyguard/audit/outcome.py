@@ -3,7 +3,7 @@
 A step writes a document and gives it back as an object; nothing is defined here that the
 document does not say. The vocabulary is that of `certify`: verdicts have a ``decision``, a
 ``sentence`` and a ``reliability_lower``, and certificates ``to_frame``, ``to_html`` and a form
-of their own in a notebook. The report is built from the record alone, by `sources_of`, so that
+of their own in a notebook. The report is built from the record alone, by `audit_sources`, so that
 the same folder gives the same bytes.
 """
 
@@ -26,7 +26,7 @@ from proxyguard.audit.folder import (
     open_envelope,
     recorded_files,
 )
-from proxyguard.audit.rules import measures_of, required_of
+from proxyguard.audit.rules import measures_of, required_by
 from proxyguard.certificate.picks import read_picks
 from proxyguard.documents.canonical import Plain, canonical_bytes
 from proxyguard.documents.certificate import (
@@ -364,7 +364,7 @@ class SealedCertificate:
         """Read the record again, which may no longer be what was certified."""
         # One step: files that are exchanged while this reads would make a page of two records.
         with self.folder.step():
-            return sources_of(self.folder, self.folder.journal())
+            return audit_sources(self.folder, self.folder.journal())
 
     def to_dict(self) -> dict[str, Plain]:
         """Return what the certificate says as plain values, ready for JSON."""
@@ -379,7 +379,7 @@ _FILES: dict[str, Callable[[Report, Sources], bytes]] = {
 }
 
 
-def sources_of(folder: AuditFolder, journal: Journal) -> Sources:
+def audit_sources(folder: AuditFolder, journal: Journal) -> Sources:
     """Return the record that a certified audit's report is built from."""
     if not journal.ledger.has(Stage.CERTIFIED):
         raise StageError("there is no certificate yet; run proxyguard open")
@@ -397,7 +397,7 @@ def sources_of(folder: AuditFolder, journal: Journal) -> Sources:
         attestation=predicate.attestation.words,
         status=predicate.claim_status,
         verdicts=predicate.verdicts,
-        required=required_of(registry),
+        required=required_by(registry),
         not_claimed=predicate.not_claimed,
         groups=evidence.by_group,
         levels=SpentLevels(
@@ -485,12 +485,12 @@ def unsettled_in(registry: Registry, predicate: Predicate, evidence: Evidence) -
     return unsettled
 
 
-def figures_of(folder: AuditFolder, journal: Journal, scheme: str) -> dict[str, list[Figure]]:
+def drawn_figures(folder: AuditFolder, journal: Journal, scheme: str) -> dict[str, list[Figure]]:
     """Return the report's pictures as figures, by what they are about; needs [plots]."""
     from proxyguard.report.charts import pictures_of
     from proxyguard.report.picture import to_figure
 
-    sources = sources_of(folder, journal)
+    sources = audit_sources(folder, journal)
     return {
         about: [to_figure(picture, scheme=scheme) for picture in pictures]
         for about, pictures in pictures_of(build_report(sources), sources).items()
@@ -499,7 +499,7 @@ def figures_of(folder: AuditFolder, journal: Journal, scheme: str) -> dict[str, 
 
 def report_bytes(folder: AuditFolder, journal: Journal) -> dict[str, bytes]:
     """Return the report's files; the same audit gives the same bytes."""
-    sources = sources_of(folder, journal)
+    sources = audit_sources(folder, journal)
     report = build_report(sources)
     return {name: _FILES[name](report, sources) for name in REPORTS}
 
@@ -518,7 +518,7 @@ def write_comparison(folders: Sequence[Path], out: Path) -> Path:
     audits = []
     for path in folders:
         folder = AuditFolder(path)
-        sources = sources_of(folder, folder.journal())
+        sources = audit_sources(folder, folder.journal())
         # Resolved, so that "." has a name; without its path, which says where somebody keeps it.
         name = folder.path.resolve().name
         audits.append(Compared(place=name, report=build_report(sources), sources=sources))

@@ -292,7 +292,7 @@ def measures_of(member: Member, resolved: Sequence[ResolvedRequirement]) -> list
     return measures
 
 
-def required_of(registry: Registry) -> tuple[str, ...]:
+def required_by(registry: Registry) -> tuple[str, ...]:
     """Return what a registered claim requires, a sentence for each requirement.
 
     Parameters

@@ -24,7 +24,7 @@ from proxyguard.audit.development import load_fitted
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.manifest import PredictionsByRecord, ProbabilityHistograms, stored_predictions
 from proxyguard.audit.target import Chunk, TargetRecords
-from proxyguard.audit.verify import CLOSE
+from proxyguard.audit.verify import WITHIN
 from proxyguard.documents.evidence import ColumnRecord, GroupEvidence
 from proxyguard.documents.registry import SourceModel
 from proxyguard.documents.releases import AnyDraw, DrawnRelease, GivenRelease
@@ -735,7 +735,7 @@ def check_answers(
             expected = answers_on(group.answers(coded)[list(group.measures.values())], above)
             stated = np.array([(columns[j].answer or ())[r] for j in sides], dtype=np.float64)
             # Negated, so that a NaN on record is wrong and not silently close.
-            wrong = np.flatnonzero(~(np.abs(stated - expected) <= CLOSE))
+            wrong = np.flatnonzero(~(np.abs(stated - expected) <= WITHIN))
             if wrong.size:
                 name = measures[sides[wrong[0]]].requirement.name
                 raise SealError(
@@ -787,7 +787,7 @@ def is_worst(column: ColumnRecord, pvalue: float, r: int) -> bool:
         means.append(column.mean_low[r])
     # Up to arithmetic: what is better by more than that was not computed from a failure.
     return (
-        pvalue >= 1.0 - CLOSE
-        and all(float(mean) >= 1.0 - CLOSE for mean in means)
-        and all(float(log) <= CLOSE for log in logs)
+        pvalue >= 1.0 - WITHIN
+        and all(float(mean) >= 1.0 - WITHIN for mean in means)
+        and all(float(log) <= WITHIN for log in logs)
     )

@@ -179,10 +179,10 @@ def status_of(folder: AuditFolder) -> Status:
         ):
             return status
         # Loaded here: the report takes longer to import than the steps to be told.
-        from proxyguard.audit.outcome import sources_of
+        from proxyguard.audit.outcome import audit_sources
         from proxyguard.report.record import conditions_of, guarantee_of, lineage_of
 
-        sources = sources_of(folder, journal)
+        sources = audit_sources(folder, journal)
         return replace(
             status,
             required=sources.required,

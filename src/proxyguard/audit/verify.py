@@ -61,7 +61,7 @@ _BROKEN = (ProxyGuardError, ValueError, OSError)
 a TypeError, is a fault of ours: it says nothing about the folder, and is raised as it is."""
 
 # Relative difference that another machine's arithmetic may make in a derived number.
-CLOSE = 1e-9
+WITHIN = 1e-9
 Checked = TypeVar("Checked")
 
 TIMEOUT = 3600.0
@@ -428,7 +428,7 @@ def _differences(first: object, second: object, where: str) -> Iterator[str]:
             yield from _differences(a, b, f"{where}, {i}")
     elif _is_number(first) and _is_number(second):
         # Relative, because p-values of any smallness decide; numbers that underflow may differ.
-        if not isclose(first, second, rel_tol=CLOSE, abs_tol=1e-300):
+        if not isclose(first, second, rel_tol=WITHIN, abs_tol=1e-300):
             yield where
     # To Python True equals 1, and a record in which a yes became a number would agree.
     elif isinstance(first, bool) is not isinstance(second, bool) or first != second:

@@ -150,7 +150,7 @@ def started(module: str, timeout: float, *, without: Path | None = None) -> Iter
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # it could write escapes to the verifier's terminal
             cwd=scratch,
-            env=environment(scratch, without=without),
+            env=child_environment(scratch, without=without),
             start_new_session=True,
             bufsize=0,
         ) as process,
@@ -186,7 +186,7 @@ def refuse_without_fork(what: str) -> None:
         )
 
 
-def environment(scratch: str, *, without: Path | None = None) -> dict[str, str]:
+def child_environment(scratch: str, *, without: Path | None = None) -> dict[str, str]:
     """Return the child's environment, in which nothing of the verifier's is left to find."""
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     return {

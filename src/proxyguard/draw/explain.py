@@ -18,14 +18,14 @@ def failure(
     seed: int, files: ReadFiles, error: BaseException, computed: Mapping[str, str] | None = None
 ) -> Failed:
     """Return the record of a draw that gave no release; of a file, which one it was."""
-    words = explain(error)
+    words = error_words(error)
     for name in files:
         if Path(name).name not in words:
             words = f"{name}: {words}"
     return Failed(seed=seed, error=words, files=dict(files), computed=dict(computed or {}))
 
 
-def explain(error: BaseException) -> str:
+def error_words(error: BaseException) -> str:
     """Return one line about an error; a user's own also says where it arose.
 
     It reaches the report, which is no place for the folders of whoever drew.

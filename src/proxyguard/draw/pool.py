@@ -350,7 +350,7 @@ def can_fork() -> bool:
     return hasattr(os, "fork")
 
 
-def environment() -> dict[str, str]:
+def drawing_environment() -> dict[str, str]:
     """Return the environment of processes that draw."""
     # One compute thread each: workers run side by side, and a fork takes along only the thread
     # that forks, and every lock that another one held.
@@ -378,7 +378,7 @@ class _Template:
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                env=environment(),
+                env=drawing_environment(),
                 start_new_session=True,
             )
         assert self._process.stderr is not None  # a pipe

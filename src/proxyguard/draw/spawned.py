@@ -20,7 +20,7 @@ from typing import IO, Literal
 from proxyguard.draw.catalog import is_ours, leaves_nothing
 from proxyguard.draw.job import AnyJob, DrawJob, Job, Request, line_of
 from proxyguard.draw.messages import MOST, Failed, Wanted, packed, readiness, receive, send
-from proxyguard.draw.pool import WORKER, Ended, Relay, ended_after, environment
+from proxyguard.draw.pool import WORKER, Ended, Relay, drawing_environment, ended_after
 from proxyguard.errors import DrawError, RegistryError
 
 ENDS_WITHIN = 10.0
@@ -161,7 +161,7 @@ class _Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**environment(), **scratch},
+            env={**drawing_environment(), **scratch},
         )
         assert self._process.stdin is not None  # all three are pipes
         assert self._process.stdout is not None

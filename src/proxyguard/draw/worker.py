@@ -57,7 +57,7 @@ from typing import IO, Literal, NamedTuple
 from proxyguard.draw.catalog import is_ours, leaves_nothing
 from proxyguard.draw.confine import Confined, confine, confine_draw
 from proxyguard.draw.drawing import Fitter, Worker, tables
-from proxyguard.draw.explain import explain, failure
+from proxyguard.draw.explain import error_words, failure
 from proxyguard.draw.job import AnyJob, DrawJob, FitJob, Request, read_line
 from proxyguard.draw.messages import (
     Answer,
@@ -234,7 +234,7 @@ def serve_fits(
                 return
             send(answers, content)
     except BaseException as error:  # a procedure may call sys.exit
-        send(answers, packed(Unready(error=explain(error))))
+        send(answers, packed(Unready(error=error_words(error))))
         return
     for request in _requests(requests):
         try:
@@ -549,7 +549,7 @@ def _serve_draws(
             return
         worker = Worker(job)
     except BaseException as error:  # a generator may call sys.exit
-        send(answers, packed(Unready(error=explain(error))))
+        send(answers, packed(Unready(error=error_words(error))))
         return
     send(answers, packed(Ready(prepared=worker.prepared)))
     ends = (requests.fileno(), answers.fileno())

@@ -273,7 +273,7 @@ def slack_objections(
     return reasons
 
 
-def direct_budget(bound: Bound, alpha: Fraction, target_share: Fraction) -> Budget:
+def bound_budget(bound: Bound, alpha: Fraction, target_share: Fraction) -> Budget:
     """Return the budget of a bound: undivided for the sharp one."""
     if bound is Bound.SHARP:
         return budgets.sharp_budget(alpha)
@@ -336,7 +336,7 @@ class Direct(ScoredViolations, Planned):
 
     def lower_budget(self) -> Budget:
         """Return ``alpha_Q + alpha_Z = alpha``, undivided for the sharp bound."""
-        return direct_budget(self.bound, self.alpha, self.target_share)
+        return bound_budget(self.bound, self.alpha, self.target_share)
 
     def score_threshold(self, local: Budget, n_releases: int) -> tuple[Fraction, tuple[str, ...]]:
         """Return the registered level ``t``, or that of the bound's default rule."""

@@ -18,7 +18,7 @@ from proxyguard.exact.rounding import GUARD, Array, weaken_lower
 from proxyguard.exact.sharp import smooth_lower, smooth_pvalue
 from proxyguard.modes import planning
 from proxyguard.modes.claim import Claim, Levels, Tests, choice, level
-from proxyguard.modes.direct import direct_budget, slack_objections
+from proxyguard.modes.direct import bound_budget, slack_objections
 from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound, rescale
 from proxyguard.modes.planning import (
     Asked,
@@ -476,7 +476,7 @@ class Smooth(ScoredViolations, Planned):
 
     def lower_budget(self) -> Budget:
         """Return ``alpha_Q + alpha_Z = alpha``, undivided for the sharp bound."""
-        return direct_budget(self.bound, self.alpha, self.target_share)
+        return bound_budget(self.bound, self.alpha, self.target_share)
 
     def lower_bound(self, evidence: MechanismEvidence, levels: Levels) -> ReliabilityBound:
         """Return the bound of the registered kind."""

@@ -16,7 +16,7 @@ from pydantic import Field, JsonValue, ValidationError, model_validator
 from proxyguard.errors import RegistryError
 from proxyguard.modes.catalog import ramp_modes
 from proxyguard.printable import found
-from proxyguard.registry.explain import explain, explain_toml
+from proxyguard.registry.explain import explain_errors, explain_toml
 from proxyguard.registry.exposure import (
     GUESSING,
     EpsilonPart,
@@ -794,7 +794,7 @@ def as_declaration(declared: Mapping[str, object], text: str = "") -> Declaratio
     try:
         return Declaration.model_validate(declared)
     except ValidationError as error:
-        raise RegistryError(explain(error, Declaration, declared, text)) from None
+        raise RegistryError(explain_errors(error, Declaration, declared, text)) from None
 
 
 def declaration_schema() -> dict[str, JsonValue]:

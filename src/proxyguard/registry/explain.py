@@ -46,7 +46,7 @@ class _Fault:
     """Where a value may be of several kinds, the kind that this fault is about."""
 
 
-def explain(
+def explain_errors(
     error: ValidationError, model: type[DescribedModel], declared: object, text: str = "",
     what: str = FILE,
 ) -> str:  # fmt: skip

@@ -24,7 +24,7 @@ from proxyguard.registry.fields import (
     Text,
     number,
 )
-from proxyguard.registry.requirement import plain
+from proxyguard.registry.requirement import plain_number
 
 
 class ExposureKind(Enum):
@@ -284,8 +284,8 @@ class ExposureQuestion:
     @property
     def promise(self) -> str:
         """What is promised where the limit is kept, with ``{attacks}`` for who attacks."""
-        points = f"{plain(100 * _written(self.ceiling))} points"
-        share = f"{plain(100 * _written(self.ceiling))} %"
+        points = f"{plain_number(100 * _written(self.ceiling))} points"
+        share = f"{plain_number(100 * _written(self.ceiling))} %"
         match self.kind:
             case ExposureKind.ADVANTAGE:
                 return (
@@ -295,7 +295,7 @@ class ExposureQuestion:
             case ExposureKind.EVERYWHERE:
                 return f"no threshold of {{attacks}} tells members from others by {points} or more"
             case ExposureKind.TPR:
-                alarms = f"{plain(100 * _written(self.fpr or 0.0))} %"
+                alarms = f"{plain_number(100 * _written(self.fpr or 0.0))} %"
                 return (
                     f"no threshold of {{attacks}} finds {share} of the members with false alarms "
                     f"on at most {alarms} of others"

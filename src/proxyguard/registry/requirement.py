@@ -90,7 +90,7 @@ class Unit:
         """Return a value in this unit, as a person writes it."""
         behind = self.level if not gap or self.gap is None else self.gap
         # In fractions: 0.07 of 100 is 7, and in doubles it is 7.000000000000001.
-        shown = plain(Fraction(repr(float(value))) * Fraction(repr(float(self.factor))))
+        shown = plain_number(Fraction(repr(float(value))) * Fraction(repr(float(self.factor))))
         if behind == " percentage points" and shown == "1":
             behind = " percentage point"
         return f"{shown}{behind}"
@@ -100,7 +100,7 @@ class Unit:
         said = self.amount(value, gap=gap)
         if not self.aside:
             return said
-        return f"{said} ({self.aside.replace('{}', plain(Fraction(repr(float(value)))))})"
+        return f"{said} ({self.aside.replace('{}', plain_number(Fraction(repr(float(value)))))})"
 
 
 PERCENT = Unit(factor=100, level=" %", gap=" percentage points")
@@ -225,7 +225,7 @@ def sentence(said: str, group: str | None = None, over: str = "") -> str:
     return f"{whole[0].upper()}{whole[1:]}."
 
 
-def plain(number: Fraction) -> str:
+def plain_number(number: Fraction) -> str:
     """Return a number as a person writes it: 10 and 2.5, neither 10.0 nor 2.5000000001."""
     return f"{float(number):.15g}"
 
@@ -594,10 +594,10 @@ class Resolved:
     inputs: Mapping[str, str]
 
 
-def round_up(number: Decimal, step: Decimal) -> Decimal:
+def next_multiple(number: Decimal, step: Decimal) -> Decimal:
     """Return the least multiple of ``step`` that is at least ``number``.
 
-    >>> round_up(Decimal("0.14079"), Decimal("0.001"))
+    >>> next_multiple(Decimal("0.14079"), Decimal("0.001"))
     Decimal('0.141')
     """
     if step <= 0:
@@ -615,7 +615,7 @@ def limit_from_source(
     """
     limit = _decimal("risk", risk) + _decimal("plus", plus)
     if step is not None:
-        limit = round_up(limit, _decimal("step", step))
+        limit = next_multiple(limit, _decimal("step", step))
     if at_most is not None:
         limit = min(limit, _decimal("at_most", at_most))
     inputs = {"risk": risk, "plus": plus, "step": step, "at_most": at_most}
@@ -628,7 +628,7 @@ def limit_from_source(
 
 def cutoff_from_pilot(largest: str, *, margin: str, step: str) -> Resolved:
     """Return the pilot's largest mean plus a margin, rounded up: where scores are cut off."""
-    cutoff = round_up(
+    cutoff = next_multiple(
         _decimal("largest", largest) + _decimal("margin", margin), _decimal("step", step)
     )
     return Resolved(

@@ -129,16 +129,16 @@ def meet(target: Sequence[RecordView], other: Sequence[RecordView]) -> Meeting:
     """
     if not target or not other:
         return Meeting(twins=0, expected=0.0, excess=False, columns="")
-    meeting = compare(target[0], other[0], LEVEL / 2.0)
+    meeting = compare_records(target[0], other[0], LEVEL / 2.0)
     if meeting.excess:
         return meeting
     level = LEVEL / 2.0 / (len(target) * len(other))
-    further = [compare(target[i], other[j], level) for i, j in _in_common(target, other)]
+    further = [compare_records(target[i], other[j], level) for i, j in _in_common(target, other)]
     beyond = (view for view in further if view.excess)
     return max(beyond, key=lambda view: view.twins, default=meeting)
 
 
-def compare(target: RecordView, other: RecordView, level: float) -> Meeting:
+def compare_records(target: RecordView, other: RecordView, level: float) -> Meeting:
     """Compare two sets of records over one set of columns."""
     thin = max(target.thin, other.thin)
     mine, theirs = target.thinned(thin), other.thinned(thin)

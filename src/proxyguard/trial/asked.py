@@ -14,7 +14,7 @@ from proxyguard.adapters.files import FileFolder
 from proxyguard.draw.catalog import GENERATORS
 from proxyguard.errors import RegistryError
 from proxyguard.printable import did_you_mean
-from proxyguard.registry.explain import explain
+from proxyguard.registry.explain import explain_errors
 from proxyguard.registry.parts import GIVEN
 from proxyguard.registry.target import ColumnPart, DeclaredColumns
 from proxyguard.tables.files import separator_of
@@ -80,7 +80,9 @@ def read_columns(columns: Mapping[str, object]) -> dict[str, ColumnPart]:
         try:
             declared[name] = ColumnPart.model_validate(said)
         except ValidationError as error:
-            raise RegistryError(explain(error, ColumnPart, said, what=f"columns.{name}")) from None
+            raise RegistryError(
+                explain_errors(error, ColumnPart, said, what=f"columns.{name}")
+            ) from None
     return declared
 
 
