@@ -593,6 +593,56 @@ def test_what_has_no_outcome_may_be_left_out_of_every_table(tmp_path: Path) -> N
     assert audit.verify().findings == clean.verify().findings == []
 
 
+ASKED = (
+    '{ share = { big = "1" } }', '{ mean = "first", range = ["-2", "2"] }',
+    '{ ratio = ["second", "one"], ranges = { second = ["-3", "3"], one = ["0", "1"] } }',
+    '{ correlation = ["first", "second"], range = ["-4", "4"] }',
+)  # fmt: skip
+
+
+def test_a_release_answers_with_all_its_rows_also_those_without_an_outcome(tmp_path: Path) -> None:
+    tables = {"target": table(260, seed=2), "development": table(240, seed=3)}
+    tables |= {f"releases/{k}": table(200, seed=10 + k) for k in range(5)}
+    for name, frame in tables.items():
+        frame["one"], frame["big"] = 1.0, (frame["first"] > 0.8).astype(int)
+        if name != "development":
+            # Lost where the first number is large: those who are left are others.
+            frame.loc[(frame["first"] > 0.8) & (frame.index % 4 > 0), "label"] = None
+        put(frame, tmp_path / "data" / f"{name}.csv")
+    declared = 'missing_outcomes = "worst"'
+    text = APART.replace("{source}", 'file = "target.csv"').replace("{design}", declared)
+    asked = "".join(
+        f'\n[[requirement]]\nname = "q{k}"\nform = "query"\nlimit = "0.4"\nquery = {query}\n'
+        for k, query in enumerate(ASKED)
+    )
+    _, files = OF_FILES.split("\n[[mechanism]]")
+    text = HEAD + text + PROCEDURE + BRIER + asked + "\n[[mechanism]]" + files + CLAIM
+    audit = certified(tmp_path, text)
+    assert [draw["rows"] for draw in draws_of(audit, "files")] == [200] * 5
+    moments = json.loads(audit.folder.read("registry/0.json"))["members"]["target"]["facts"]
+    shift = {name: [float(x) for x in pair] for name, pair in moments["moments"].items()}
+
+    def answers(frame: pd.DataFrame) -> list[float]:
+        x, z = ((frame[c] - shift[c][0]) / shift[c][1] for c in ("first", "second"))
+        return [
+            frame["big"].mean(), frame["first"].clip(-2, 2).mean(), 0.0,
+            (x * z).clip(-4, 4).mean(),
+        ]  # fmt: skip
+
+    wanted = answers(tables["target"])
+    found = np.array(evidence_of(audit, "files")["derived"]["estimates"])
+    for k in range(5):
+        gaps = np.array(wanted) - answers(tables[f"releases/{k}"])
+        for j in (0, 1, 3):
+            assert found[k][2 + 2 * j] == pytest.approx(gaps[j], abs=1e-6)
+    # A ratio is within its limit where a - (c + 0.4) b is below 0, of the whole release's c.
+    ratios = [t["second"].clip(-3, 3).mean() for t in tables.values()]
+    most = 3 + np.array(ratios[2:]) + 0.4
+    wanted_sides = (ratios[0] - np.array(ratios[2:]) - 0.4) / np.maximum(most, 3)
+    np.testing.assert_allclose(found[:, 6], wanted_sides, rtol=0, atol=1e-12)
+    assert audit.verify().findings == []
+
+
 def test_a_reserve_leaves_out_what_has_no_outcome_after_it_was_chosen(tmp_path: Path) -> None:
     put(table_with_gaps(), tmp_path / "data" / "table.csv")
     text = HEAD + MISSING.replace("worst", "leave out") + PROCEDURE + BRIER + BOOTSTRAP + CLAIM

@@ -258,7 +258,7 @@ class _Checker:
                 labels = np.array(raw.column(target.predicted.column))
             except TableError:
                 continue  # told where its columns are
-            if target.labelled is not None:
+            if target.missing_outcomes != "refuse":
                 labels = labels[have_value(labels, read.missing)]
             try:
                 outcomes(labels, target.predicted, name)

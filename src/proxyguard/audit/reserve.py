@@ -117,7 +117,7 @@ def divide(member: Member, data: DataFolders) -> Division:
 
 def _claimed(raw: RawTable, target: Target, rows: Positions) -> Positions:
     """Return the rows, of those for the target, that the claim is about."""
-    return _known(raw, target, rows) if target.missing_outcomes == "leave out" else rows
+    return rows if target.labelled is None else _known(raw, target, rows)
 
 
 def _known(raw: RawTable, target: Target, rows: Positions) -> Positions:
@@ -125,9 +125,9 @@ def _known(raw: RawTable, target: Target, rows: Positions) -> Positions:
 
     Nobody learns from a row without an outcome, and development may be any rows.
     """
-    if target.labelled is None:
+    if target.outcome is None or target.missing_outcomes == "refuse":
         return rows
-    texts = np.array(raw.column(target.labelled), dtype=object)[rows]
+    texts = np.array(raw.column(target.outcome), dtype=object)[rows]
     return np.asarray(rows[have_value(texts, target.read.missing)])
 
 

@@ -35,6 +35,7 @@ from proxyguard.draw.sources import (
 )
 from proxyguard.errors import DrawError
 from proxyguard.models.stored import model_bytes
+from proxyguard.tables.columns import have_value
 from proxyguard.tables.files import (
     as_frame,
     content_digest,
@@ -73,6 +74,7 @@ class Fitter:
         refuse_changes("the procedure", list(changed_procedure(job.learner, learner)))
         self._schema = job.schema_of_releases
         self._learner = None if self._schema.predictions else learner
+        self._outcome = job.outcome
         self._validation = (
             None
             if job.validation is None
@@ -94,7 +96,7 @@ class Fitter:
         seed.taken = list(made.stages)
         fitted = None
         if self._learner is not None:
-            fitted = self._learner.fit(release, self._validation, seed)
+            fitted = self._learner.fit(self._learnable(release), self._validation, seed)
         said = FittedRelease(
             seed=made.seed,
             rows=len(release),
@@ -110,6 +112,15 @@ class Fitter:
         )
         model = b"" if fitted is None else model_bytes(fitted.estimator)
         return Answer(said, table_bytes(release), model)
+
+    def _learnable(self, release: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows that are learned from: those with an outcome, where some may lack it."""
+        if self._outcome is None or self._outcome.missing is None:
+            return release
+        known = have_value(release[self._outcome.column], self._outcome.missing)
+        if not known.any():
+            raise DrawError(f"no row of the release has an outcome {self._outcome.column!r}")
+        return release if known.all() else release[known].reset_index(drop=True)
 
 
 def _text(number: float | None) -> str | None:

@@ -293,7 +293,8 @@ class Target(DeclarationPart):
     """Whether an outcome outside its range counts as the nearer end, in every table."""
     missing_outcomes: Literal["refuse", "worst", "leave out"] = "refuse"
     """What a target record without an outcome is: an error, at either bound of the loss, or none of
-    those that the claim is about. But for an error, other tables are read without such rows."""
+    those that the claim is about. Nobody learns from a row without one; queries are answered on all
+    rows, but where such are left out on either side."""
     exclude: tuple[Name, ...] = ()
     """Columns that no procedure uses, and that no release needs to have."""
     prior_use: Text | None = None
@@ -471,8 +472,12 @@ class Target(DeclarationPart):
 
     @property
     def labelled(self) -> str | None:
-        """The outcome, where rows that lack it are left out of development and releases."""
-        return None if self.missing_outcomes == "refuse" else self.outcome
+        """The outcome, where rows that lack it are left out of the target and of releases.
+
+        Not where they count at their worst: a release answers queries with all its rows, as the
+        target does, and only its models are trained without them.
+        """
+        return self.outcome if self.missing_outcomes == "leave out" else None
 
     @property
     def files(self) -> tuple[str, ...]:
