@@ -43,12 +43,11 @@ from proxyguard.draw.processes import in_a_fork
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError, TableError
 from proxyguard.exact.rounding import Array
-from proxyguard.tables.columns import as_text
+from proxyguard.tables.columns import Series, as_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from proxyguard.tables.columns import Series
 
 PlacedAs = Literal["middle", "uniform"]
 FromTraining = Literal["from the training rows"]

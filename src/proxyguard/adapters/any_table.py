@@ -20,14 +20,13 @@ from numpy.typing import NDArray
 from scipy.linalg import solve
 from sklearn.linear_model import LogisticRegression
 
-from proxyguard.draw.protocol import Seed
+from proxyguard.draw.protocol import Inputs, Seed
 from proxyguard.exact.rounding import Array
 from proxyguard.models.additive import MISSING, AdditiveModel
 from proxyguard.models.features import FeatureColumns, Features
 from proxyguard.tables.notation import KNOWN, recognised
 
 if TYPE_CHECKING:
-    from proxyguard.draw.protocol import Inputs
     from proxyguard.registry.target import Outcome
 
 PIECES = 16

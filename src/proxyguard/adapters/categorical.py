@@ -33,12 +33,10 @@ from proxyguard.adapters.settings import exact
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.exact.rounding import Array
-from proxyguard.tables.columns import as_text
+from proxyguard.tables.columns import Series, as_text
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from proxyguard.tables.columns import Series
 
     ReleaseValues = float | str | Array | pd.CategoricalDtype
     """What the numbers of a column's categories stand for, or what fills a blank one."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from proxyguard.documents.registry import RegisteredProcedure
 from proxyguard.draw.catalog import LEARNERS, find_pipeline, load_callable, origin
-from proxyguard.draw.protocol import Fitted, Seed, features, outcomes, predict, temper
+from proxyguard.draw.protocol import Fitted, Inputs, Seed, features, outcomes, predict, temper
 from proxyguard.errors import DrawError
 from proxyguard.exact.rounding import Array
 from proxyguard.registry.fields import number
@@ -20,7 +20,6 @@ from proxyguard.registry.target import DeclaredColumns, Outcome
 if TYPE_CHECKING:
     import pandas as pd
 
-    from proxyguard.draw.protocol import Inputs
 
 LOSS = "loss"
 """The note by which a pipeline is chosen: its validation loss."""

@@ -14,21 +14,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.sparse import csr_array
 
-from proxyguard.draw.protocol import Seed
+from proxyguard.draw.protocol import Inputs, Seed
 from proxyguard.exact.rounding import Array
-from proxyguard.models.features import FeatureColumns
+from proxyguard.models.features import FeatureColumns, TermCounts
 from proxyguard.models.learned import LinearModel
-
-if TYPE_CHECKING:
-    from proxyguard.draw.protocol import Inputs
-    from proxyguard.models.features import TermCounts
 
 CodeMatrix = NDArray[np.int32]
 

@@ -22,7 +22,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from proxyguard.draw.catalog import find_pipeline, load_callable
-from proxyguard.draw.protocol import Seed
+from proxyguard.draw.protocol import Inputs, Seed
 from proxyguard.errors import DrawError
 from proxyguard.exact.rounding import Array
 from proxyguard.models.features import FeatureColumns
@@ -31,7 +31,6 @@ from proxyguard.models.stored import Model
 
 if TYPE_CHECKING:
     from proxyguard.adapters.library import Unfitted
-    from proxyguard.draw.protocol import Inputs
 
 COMPARED = 64
 """Rows of the table on which a model is compared with the pipeline that it was read from."""

@@ -25,12 +25,11 @@ from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError
 from proxyguard.exact.rounding import Array
 from proxyguard.registry.numbers import canonical_value
-from proxyguard.tables.columns import as_text, as_texts, is_number
+from proxyguard.tables.columns import Series, as_text, as_texts, is_number
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from proxyguard.tables.columns import Series
 
 CategoryCodes: TypeAlias = NDArray[np.int64]
 Categories: TypeAlias = NDArray[np.object_] | NDArray[np.bool_] | Array

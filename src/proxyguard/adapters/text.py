@@ -20,17 +20,14 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from proxyguard.adapters.denoising import Labels, read_labels
 from proxyguard.adapters.settings import decimal, positive_decimal, whole
-from proxyguard.draw.protocol import Seed
+from proxyguard.draw.protocol import Inputs, Seed
 from proxyguard.errors import DrawError, RegistryError
 from proxyguard.exact.rounding import Array
-from proxyguard.models.features import words_of
+from proxyguard.models.features import TermCounts, words_of
 from proxyguard.models.learned import BayesModel
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from proxyguard.draw.protocol import Inputs
-    from proxyguard.models.features import TermCounts
 
 
 STAGE = "lengths, words, labels and order of the documents"

@@ -34,7 +34,7 @@ from proxyguard.documents.releases import Draw, DrawnRelease
 from proxyguard.draw.job import DrawJob
 from proxyguard.draw.messages import DrawResult, Failed, FittedRelease
 from proxyguard.draw.pool import BatchCheck, DrawingPool, Draws, Keep, draw_groups
-from proxyguard.draw.protocol import Fitted, Seed, features, members_in, outcomes, predict
+from proxyguard.draw.protocol import Fitted, Inputs, Seed, features, members_in, outcomes, predict
 from proxyguard.draw.sources import (
     allowed_files,
     changed_settings,
@@ -60,7 +60,6 @@ from proxyguard.tables.files import read_table_bytes
 if TYPE_CHECKING:
     import pandas as pd
 
-    from proxyguard.draw.protocol import Inputs
     from proxyguard.plan.search import Progress
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,17 +25,15 @@ from proxyguard.printable import did_you_mean, found
 from proxyguard.registry.fields import number
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.fingerprint import canonical_value
-from proxyguard.tables.columns import as_text, row_name
+from proxyguard.tables.columns import Series, as_text, row_name
 from proxyguard.tables.files import read_file
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from proxyguard.tables.columns import Series
-
-    Inputs = NDArray[np.float64] | pd.DataFrame
-    """Features: an array where all are numbers, else a frame."""
-    OutcomeValues = Sequence[object] | NDArray[np.object_] | Series
+Inputs: TypeAlias = "NDArray[np.float64] | pd.DataFrame"
+"""Features: an array where all are numbers, else a frame."""
+OutcomeValues: TypeAlias = "Sequence[object] | NDArray[np.object_] | Series"
 
 STAGES = 1000
 """Stages that one draw names; every release's record lists them."""

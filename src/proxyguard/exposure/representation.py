@@ -24,12 +24,11 @@ from numpy.typing import NDArray
 
 from proxyguard.errors import TableError, UnsupportedDesign
 from proxyguard.exact.rounding import Array
-from proxyguard.tables.columns import as_texts, is_number
+from proxyguard.tables.columns import Series, as_texts, is_number
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from proxyguard.tables.columns import Series
 
 Kept = TypeVar("Kept")
 

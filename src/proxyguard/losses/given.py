@@ -24,13 +24,12 @@ from proxyguard.errors import LossMismatch, UnreadValue
 from proxyguard.exact.rounding import Array
 from proxyguard.losses.records import AnyArray, Records
 from proxyguard.registry.target import TableReading
-from proxyguard.tables.columns import as_text, typed
+from proxyguard.tables.columns import Series, as_text, typed
 from proxyguard.tables.files import as_frame, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from proxyguard.tables.columns import Series
 
 KEYS = ("release", "record")
 """The columns that make a table of losses a long one."""

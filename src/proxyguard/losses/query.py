@@ -25,12 +25,11 @@ from proxyguard.exact.rounding import Array
 from proxyguard.registry.fields import OTHERS, Query, number
 from proxyguard.registry.numbers import canonical_value
 from proxyguard.registry.requirement import WIDEST, check_range
-from proxyguard.tables.columns import as_texts
+from proxyguard.tables.columns import Series, as_texts
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from proxyguard.tables.columns import Series
 
 # Queries of one workload; more are refused before anything is drawn.
 MOST = 20_000

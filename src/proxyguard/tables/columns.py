@@ -26,8 +26,8 @@ from proxyguard.tables.notation import ISO, Notation
 if TYPE_CHECKING:
     import pandas as pd
 
-    # A column that may hold anything; what it may hold here are numbers and text.
-    Series: TypeAlias = pd.Series[str | float]
+# A column that may hold anything; what it may hold here are numbers and text.
+Series: TypeAlias = "pd.Series[str | float]"
 
 # What stands in a column as it is; dates and times of day stand there as their text.
 PLAIN = (str, bool, np.bool_, int, np.integer, float, np.floating, Decimal)

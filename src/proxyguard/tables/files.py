@@ -38,6 +38,7 @@ from proxyguard.registry.target import DeclaredColumns, TableReading
 from proxyguard.seal.storage import open_plain, read_whole
 from proxyguard.tables.columns import (
     NUMBERS,
+    Series,
     as_text,
     as_texts,
     doubles_in,
@@ -50,7 +51,6 @@ from proxyguard.tables.ipc import SUFFIXES, ipc_table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from proxyguard.tables.columns import Series
 
 Positions = NDArray[np.int64]
 # Cells of a table, 400 MB as doubles: what a file of a megabyte must not exceed unseen.

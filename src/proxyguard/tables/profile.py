@@ -18,14 +18,13 @@ import numpy as np
 from proxyguard.exact.rounding import Array
 from proxyguard.printable import toml, toml_key
 from proxyguard.registry.target import ColumnPart, DeclaredColumns, TableReading
-from proxyguard.tables.columns import kinds_of, typed
+from proxyguard.tables.columns import Series, kinds_of, typed
 from proxyguard.tables.files import as_frame
 from proxyguard.tables.notation import ISO, KNOWN, Notation, readings, reads_as_gap
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from proxyguard.tables.columns import Series
 
 ColumnKind = Literal["number", "date", "category", "text", "id-like", "constant", "empty"]
 FEW = 20
