@@ -249,7 +249,7 @@ class TestPrivacy:
     [
         ({"epsilon": "1", "rho": "1"}, "epsilon, or rho"),
         ({"delta": "1"}, "delta is above 0 and below 1"),
-        ({"algorithm": "mwem"}, "algorithm is one of"),
+        ({"algorithm": "mwem"}, 'algorithm is "aim" or "mst"'),
         ({"workload": "random"}, "says how many pairs"),
         ({"pairs": 3}, "says how many pairs"),
         ({"workload": "pairs with the outcome", "outcome": None}, "needs outcome"),

@@ -32,7 +32,6 @@ ALIKE_FUNCTIONS = {
     "ramp_sensitivity": "of all requirements, and of one as paper Eq. (19) has it",
     "sample": "one for each kind of network, whose streams differ",
     "slack_ceiling": "of a requirement, and of the numbers that it comes down to",
-    "some": "names in a sentence, quoted or not",
     "train": "one for each kind of network, whose losses differ",
     "whole": "a setting that is read, and a size that is read",
 }

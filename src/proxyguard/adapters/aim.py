@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.adapters.kept import FILE, KeptFit
+from proxyguard.adapters.kept import FILE, KeptFit, inner_folder
 from proxyguard.adapters.marginals import (
     ColumnPair,
     Factors,
@@ -37,7 +37,7 @@ from proxyguard.adapters.marginals import (
     fit_privately,
 )
 from proxyguard.adapters.privacy import epsilon_at, rho_within
-from proxyguard.adapters.settings import exact, whole
+from proxyguard.adapters.settings import exact, one_of, pair, whole
 from proxyguard.adapters.tabular import CategoryCodes
 from proxyguard.draw.processes import in_a_fork
 from proxyguard.draw.protocol import Seed
@@ -229,12 +229,12 @@ class Aim:
         self._bounds = _by_column(bounds, "bounds", partial(_range, bins=self._bins))
         self._categories = _by_column(categories, "categories", _labels)
         self._missing = tuple(missing)
-        _one_of(algorithm, ("aim", "mst"), "algorithm")
-        _one_of(workload, ("all pairs", "pairs with the outcome", "random"), "workload")
-        _one_of(singles, ("all", "in the workload"), "singles")
-        _one_of(fit, ("each draw", "once"), "fit")
-        _one_of(sampling, ("round", "sample"), "sampling")
-        _one_of(values, ("middle", "uniform"), "values")
+        one_of("aim", "mst")(algorithm, "aim: algorithm")
+        one_of("all pairs", "pairs with the outcome", "random")(workload, "aim: workload")
+        one_of("all", "in the workload")(singles, "aim: singles")
+        one_of("each draw", "once")(fit, "aim: fit")
+        one_of("round", "sample")(sampling, "aim: sampling")
+        one_of("middle", "uniform")(values, "aim: values")
         if (workload == "random") != (pairs is not None):
             raise RegistryError(
                 'aim: workload = "random" says how many pairs it draws, pairs = 20, and no other '
@@ -257,10 +257,6 @@ class Aim:
                 'aim: fit = "once" names the folder where the fit is kept, whose noise cannot be '
                 f'made again, and fit = "each draw" keeps none; got fit {fit!r}, folder {folder!r}'
             )
-        # The folder is opened for writing to the process that prepares: a path that leads out of
-        # the data folders would open others.
-        if folder is not None and (Path(folder).is_absolute() or ".." in Path(folder).parts):
-            raise RegistryError(f"aim: folder is a path inside the data folders, got {folder!r}")
         self._algorithm, self._outcome, self._workload = algorithm, outcome, workload
         self._pairs = None if pairs is None else whole(pairs, "aim: pairs")
         self._max_cells = whole(max_cells, "aim: max_cells", least=4)
@@ -269,7 +265,7 @@ class Aim:
         self._max_size = exact(max_size, "aim: max_size", above=0)
         self._rounds = None if rounds is None else whole(rounds, "aim: rounds")
         self._measure_split = _share(measure_split, "aim: measure_split")
-        self._fit, self._folder = fit, folder
+        self._fit, self._folder = fit, inner_folder(folder, "aim: folder")
         self._sampling, self._values = sampling, values
         self._rows = None if rows is None else whole(rows, "aim: rows")
         self.prepared_from: dict[str, str] = {}
@@ -528,11 +524,6 @@ def _digits(number: Fraction) -> str:
         return str(number)
 
 
-def _one_of(value: object, known: Sequence[str], name: str) -> None:
-    if value not in known:
-        raise RegistryError(f"aim: {name} is one of {list(known)}, got {value!r}")
-
-
 def _share(value: object, name: str) -> Fraction:
     share = exact(value, name, above=0)
     if share >= 1:
@@ -567,11 +558,8 @@ def _is_binnable(low: float, high: float, bins: int) -> bool:
 
 def _range(ends: object, name: str, *, bins: int) -> tuple[str, ...]:
     """Return a range of two numbers, the lower one first."""
-    if isinstance(ends, str) or not isinstance(ends, Sequence) or len(ends) != 2:
-        raise RegistryError(
-            f'aim: the bounds of {name!r} are two numbers, or "{LEARNED}"; got {ends!r}'
-        )
-    low, high = (exact(end, f"aim: a bound of {name!r}") for end in ends)
+    both = pair(ends, f'aim: the bounds of {name!r} are two numbers, or "{LEARNED}"')
+    low, high = (exact(end, f"aim: a bound of {name!r}") for end in both)
     if not _is_binnable(float(low), float(high), bins):
         raise RegistryError(
             f"aim: the bounds of {name!r} are {ends!r}, and {bins} times their width is no finite "

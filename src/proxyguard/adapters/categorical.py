@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.adapters.kept import FILE, KeptFit
-from proxyguard.adapters.settings import exact
+from proxyguard.adapters.kept import FILE, KeptFit, inner_folder
+from proxyguard.adapters.settings import exact, one_of, whole
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.exact.rounding import Array
@@ -152,9 +152,7 @@ class CategoricalSampler:
         self._domains = _checked_domains(domains, outcome)
         self._floor = {name: _steps(self._domains, name) for name in sorted(floor)}
         self._outcome, self._unknown, self._blank = outcome, unknown, tuple(blank)
-        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-            raise RegistryError(f"categorical: rows is a whole number of at least 1, got {rows!r}")
-        self._rows = rows
+        self._rows = whole(rows, "categorical: rows")
         if (epsilon is None) == (scale is None):
             raise RegistryError(
                 "categorical: give epsilon, or the scale of the noise, and not both"
@@ -166,8 +164,7 @@ class CategoricalSampler:
             else len(self._domains) / exact(scale, "categorical: scale", above=0)
         )  # fmt: skip
         self._pseudocount = exact(pseudocount, "categorical: pseudocount", above=0)
-        if noise not in ("opendp", "seeded"):
-            raise RegistryError(f'categorical: noise is "opendp" or "seeded", got {noise!r}')
+        one_of("opendp", "seeded")(noise, "categorical: noise")
         if (noise == "opendp") != (folder is not None):
             raise RegistryError(
                 'categorical: noise = "opendp" cannot be made again, so name the folder where its '
@@ -179,13 +176,7 @@ class CategoricalSampler:
                 f"categorical: {sorted(set(self._blank) & set(self._domains))} are both blank and "
                 "in domains"
             )
-        # This folder is opened for writing to the process that prepares: a path that leads out of
-        # the data folders would open others.
-        if folder is not None and (Path(folder).is_absolute() or ".." in Path(folder).parts):
-            raise RegistryError(
-                f"categorical: folder is a path inside the data folders, got {folder!r}"
-            )
-        self._noise, self._folder = noise, folder
+        self._noise, self._folder = noise, inner_folder(folder, "categorical: folder")
         widest = max(len(values) for values in self._domains.values())
         self._kind: type[np.int8 | np.int16] = (
             np.int8 if widest <= np.iinfo(np.int8).max else np.int16

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from proxyguard.draw.messages import DeliveredFile
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
-from proxyguard.printable import did_you_mean, found, nearest
+from proxyguard.printable import did_you_mean, found, nearest, some
 from proxyguard.registry.explain import explain_errors
 from proxyguard.registry.parts import DELIVERED
 from proxyguard.registry.target import TableReading
@@ -131,11 +131,11 @@ class FileFolder:
         if min(without) - self._first >= files or min(without) > self._first:
             return (
                 f"{draws} draws are declared, and {self._folder!r} has {files} files: seeds "
-                f"{_some(without)} stand for none; write draws = {files}"
+                f"{some([*map(str, without)], 5)} stand for none; write draws = {files}"
             )
         return (
-            f"seeds {_some(without)} stand for no file of {self._folder!r}, which has {files}; "
-            f"leave seeds out, or write seeds = {{ first = {self._first} }}"
+            f"seeds {some([*map(str, without)], 5)} stand for no file of {self._folder!r}, which "
+            f"has {files}; leave seeds out, or write seeds = {{ first = {self._first} }}"
         )
 
     def _state(self, path: Path, seed: int, schema: Schema | None) -> DeliveredFile:
@@ -326,8 +326,3 @@ def _read_as(options: Mapping[str, object]) -> TableReading:
         raise RegistryError(
             explain_errors(error, TableReading, options, "", "the options")
         ) from None
-
-
-def _some(numbers: Sequence[int]) -> str:
-    shown = ", ".join(map(str, numbers[:5]))
-    return shown if len(numbers) <= 5 else f"{shown} and {len(numbers) - 5} more"

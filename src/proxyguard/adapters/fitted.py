@@ -8,7 +8,6 @@ source or another fit.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +27,7 @@ from proxyguard.adapters.tabular import (
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError
 from proxyguard.exact.rounding import Array
+from proxyguard.printable import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,8 +85,7 @@ def _refuse_unknown(where: str, options: Mapping[str, object], named: Iterable[s
     known = sorted([*named, *shared])
     for option in options:
         if option not in known:
-            near = difflib.get_close_matches(option, known, n=1)
-            meant = f"; do you mean {near[0]!r}?" if near else "."
+            meant = did_you_mean(option, known) or "."
             raise RegistryError(f"{where}: there is no option {option!r}{meant} There are {known}")
 
 

@@ -170,6 +170,21 @@ def _write_once(place: Path, content: bytes, *, private: bool = False) -> None:
         ) from error
 
 
+def inner_folder(folder: str | None, name: str) -> str | None:
+    """Return where a fit is to be kept, a path inside the data folders; None keeps none.
+
+    Raises
+    ------
+    RegistryError
+        If it leads out of them.
+    """
+    # The folder is opened for writing to the process that prepares: a path that leads out of the
+    # data folders would open others.
+    if folder is not None and (Path(folder).is_absolute() or ".." in Path(folder).parts):
+        raise RegistryError(f"{name} is a path inside the data folders, got {folder!r}")
+    return folder
+
+
 def kept_folders(generator: str, options: Mapping[str, object], root: Path) -> list[str]:
     """Return where a generator of ours keeps the fit that it may make only once.
 

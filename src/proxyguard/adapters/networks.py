@@ -6,7 +6,7 @@ From it options are checked and described, networks are trained, and the tables 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
@@ -16,6 +16,7 @@ from proxyguard.adapters.settings import (
     decimal,
     one_of,
     option,
+    pair,
     positive_decimal,
     whole,
     widths,
@@ -87,9 +88,8 @@ class TvaeSettings(NetworkSettings):
 
 
 def _betas(given: object, name: str) -> tuple[float, float]:
-    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 2:
-        raise RegistryError(f'{name} are two, such as ["0.5", "0.9"], got {given!r}')
-    first, second = (decimal(beta, f"{name}[{k}]", high=BELOW_ONE) for k, beta in enumerate(given))
+    both = pair(given, f'{name} are two, such as ["0.5", "0.9"]')
+    first, second = (decimal(beta, f"{name}[{k}]", high=BELOW_ONE) for k, beta in enumerate(both))
     return first, second
 
 

@@ -17,7 +17,7 @@ from typing import Literal
 
 from scipy.optimize import minimize_scalar
 
-from proxyguard.adapters.settings import exact
+from proxyguard.adapters.settings import exact, whole
 from proxyguard.draw.protocol import Generator
 from proxyguard.errors import RegistryError
 from proxyguard.exact.rounding import GUARD
@@ -208,8 +208,7 @@ def composed(
     one = PrivacyStatement(epsilon=exact(epsilon, "epsilon"), delta=exact(delta, "delta"), unit="",
                            fits="each draw", parts=parts)  # fmt: skip
     limit = exact(at_delta, "at_delta")
-    if isinstance(fits, bool) or not isinstance(fits, int) or fits < 1:
-        raise RegistryError(f"fits is a whole number of at least 1, got {fits!r}")
+    whole(fits, "fits")
     if not fits * one.delta <= limit < 1 or limit <= 0:
         raise RegistryError(
             f"{fits} fits with delta {one.delta} each have delta {fits * one.delta} by basic "

@@ -79,6 +79,20 @@ def positive_decimal(value: object, name: str) -> float:
     return found
 
 
+def truth(given: object, name: str) -> bool:
+    """Return what is declared as true or false."""
+    if not isinstance(given, bool):
+        raise RegistryError(f"{name} is true or false, got {given!r}")
+    return given
+
+
+def pair(given: object, words: str) -> Sequence[object]:
+    """Return a list of two; an error begins with the words, which say what the two are."""
+    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 2:
+        raise RegistryError(f"{words}; got {given!r}")
+    return given
+
+
 def widths(given: object, name: str) -> tuple[int, ...]:
     """Return the widths of hidden layers, at least one."""
     if isinstance(given, str) or not isinstance(given, Sequence) or not given:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
-from proxyguard.adapters.settings import exact
+from proxyguard.adapters.settings import exact, one_of, pair, whole
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError, TableError
 
@@ -104,8 +104,8 @@ class _Refitted:
     distribution = ""  # what is installed
 
     def __init__(self, model: str, rows: int | None, options: Mapping[str, object] | None) -> None:
-        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
-            raise RegistryError(f"{self.where}: rows is a whole number of at least 1, got {rows!r}")
+        if rows is not None:
+            whole(rows, f"{self.where}: rows")
         if not isinstance(options or {}, Mapping):
             raise RegistryError(f"{self.where}: options is a mapping by name, got {options!r}")
         try:
@@ -220,8 +220,7 @@ class CtganModel(_Refitted):
         discrete: Sequence[str] = (),
         options: Mapping[str, object] | None = None,
     ) -> None:
-        if model not in ("CTGAN", "TVAE"):
-            raise RegistryError(f'ctgan_package: model is "CTGAN" or "TVAE", got {model!r}')
+        one_of("CTGAN", "TVAE")(model, "ctgan_package: model")
         super().__init__(model, rows, options)
         self._discrete = tuple(discrete)
 
@@ -341,20 +340,13 @@ class SmartNoiseModel(_Refitted):
         rows: int | None = None,
         options: Mapping[str, object] | None = None,
     ) -> None:
-        if model not in COUNTING:
-            raise RegistryError(
-                f"smartnoise_package: model is one of {list(COUNTING)}, got {model!r}"
-            )
+        one_of(*COUNTING)(model, "smartnoise_package: model")
         # The certificate states what is declared here: a delta of a model that has none, or none of
         # one that has, would be a false statement.
         if (delta is None) != (model in PURE):
             raise RegistryError(
                 f"smartnoise_package: {model!r} {'has no' if model in PURE else 'needs a'} delta, "
                 f"got {delta!r}"
-            )
-        if isinstance(bins, bool) or not isinstance(bins, int) or bins < 2:
-            raise RegistryError(
-                f"smartnoise_package: bins is a whole number of at least 2, got {bins!r}"
             )
         self._epsilon = exact(epsilon, "smartnoise_package: epsilon")
         self._delta = Fraction(0) if delta is None else exact(delta, "smartnoise_package: delta")
@@ -368,7 +360,7 @@ class SmartNoiseModel(_Refitted):
                 f"epsilon {epsilon!r}, delta {delta!r}"
             )
         self._bounds = {name: _range(name, ends) for name, ends in (bounds or {}).items()}
-        self._bins = bins
+        self._bins = whole(bins, "smartnoise_package: bins", least=2)
         super().__init__(model, rows, options)
 
     def describe(self) -> Mapping[str, object]:
@@ -436,11 +428,8 @@ class SmartNoiseModel(_Refitted):
 
 def _range(name: str, ends: object) -> tuple[Fraction, Fraction]:
     """Return a range of two numbers, the lower one first."""
-    if isinstance(ends, str) or not isinstance(ends, Sequence) or len(ends) != 2:
-        raise RegistryError(
-            f"smartnoise_package: the bounds of {name!r} are two numbers, got {ends!r}"
-        )
-    low, high = (exact(end, f"smartnoise_package: a bound of {name!r}") for end in ends)
+    both = pair(ends, f"smartnoise_package: the bounds of {name!r} are two numbers")
+    low, high = (exact(end, f"smartnoise_package: a bound of {name!r}") for end in both)
     if low >= high:
         raise RegistryError(f"smartnoise_package: the bounds of {name!r} rise, got {ends!r}")
     return low, high

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from proxyguard.adapters.settings import exact, one_of, whole
+from proxyguard.adapters.settings import exact, one_of, truth, whole
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError
 from proxyguard.exact.rounding import Array
+from proxyguard.printable import some
 from proxyguard.registry.numbers import canonical_value
 from proxyguard.tables.columns import Series, as_text, as_texts, is_number
 
@@ -231,10 +232,9 @@ class Tabular:
         numbers = [canonical_value(text) for text in texts]
         if canonical_value(wanted) in numbers:
             return numbers.index(canonical_value(wanted))
-        more = f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
         raise RegistryError(
             f"{self.where}: {option} names {label!r} of {name!r}, which the source has not; it has "
-            f"{texts[:SHOWN]}{more}"
+            f"{some([*map(repr, texts)], SHOWN)}"
         )
 
 
@@ -630,14 +630,12 @@ def shared_options(
         raise RegistryError(f"{where}: discrete is a list of column names, got {discrete!r}")
     if not all(isinstance(name, str) for name in discrete):
         raise RegistryError(f"{where}: discrete is a list of column names, got {list(discrete)}")
-    if not isinstance(bootstrap, bool):
-        raise RegistryError(f"{where}: bootstrap is true or false, got {bootstrap!r}")
     return SharedOptions(
         where=where,
         rows=None if rows is None else whole(rows, f"{where}: rows"),
         discrete=tuple(dict.fromkeys(discrete)),
         train_rows=None if train_rows is None else whole(train_rows, f"{where}: train_rows"),
-        bootstrap=bootstrap,
+        bootstrap=truth(bootstrap, f"{where}: bootstrap"),
         corruption=None if corruption is None else _corruption(where, corruption),
         clip=_CLIP(clip, f"{where}: clip"),
         condition=None if condition is None else _condition(where, condition),

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.feature_extraction.text import CountVectorizer
 
 from proxyguard.adapters.denoising import Labels, read_labels
-from proxyguard.adapters.settings import decimal, positive_decimal, whole
+from proxyguard.adapters.settings import decimal, positive_decimal, truth, whole
 from proxyguard.draw.protocol import Inputs, Seed
 from proxyguard.errors import DrawError, RegistryError
 from proxyguard.exact.rounding import Array
@@ -79,13 +79,11 @@ class UnigramText:
         self._flip = decimal(flip, "text: flip", high=1.0)
         if stop_words not in ("english", None):
             raise RegistryError(f'text: stop_words is "english" or left out, got {stop_words!r}')
-        if not isinstance(lowercase, bool):
-            raise RegistryError(f"text: lowercase is true or false, got {lowercase!r}")
         self._vocabulary = Vocabulary(
             max_features=whole(max_features, "text: max_features"),
             min_df=whole(min_df, "text: min_df"),
             stop_words=stop_words,
-            lowercase=lowercase,
+            lowercase=truth(lowercase, "text: lowercase"),
         )
         self._smoothing = positive_decimal(smoothing, "text: smoothing")
         self._shortest = whole(shortest, "text: shortest")

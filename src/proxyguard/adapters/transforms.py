@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.adapters.settings import exact
+from proxyguard.adapters.settings import exact, truth, whole
 from proxyguard.draw.catalog import imports_of_text, load_callable, load_text
 from proxyguard.draw.protocol import Called, Generator, Seed
 from proxyguard.errors import RegistryError, TableError
@@ -31,9 +31,7 @@ class RowBootstrap:
     """As many rows as the source has, or ``rows`` of them, drawn with replacement."""
 
     def __init__(self, rows: int | None = None) -> None:
-        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
-            raise RegistryError(f"bootstrap: rows is a whole number of at least 1, got {rows!r}")
-        self._rows = rows
+        self._rows = None if rows is None else whole(rows, "bootstrap: rows")
         self._source: pd.DataFrame | None = None
 
     def describe(self) -> Mapping[str, object]:
@@ -212,9 +210,8 @@ class Noise(_Transform):
         whole: bool = False,
     ) -> None:
         super().__init__(keep, columns)
-        if not isinstance(whole, bool):
-            raise RegistryError(f"noise: whole is true or false, got {whole!r}")
-        self._share, self._whole = exact(share, f"{self.where}: share", above=0), whole
+        self._whole = truth(whole, "noise: whole")
+        self._share = exact(share, f"{self.where}: share", above=0)
         self._scales: Array = np.empty(0)
         self._rounded: NDArray[np.bool_] = np.empty(0, dtype=bool)
         self._values: Array = np.empty((0, 0))
@@ -268,9 +265,7 @@ class Coarsen(_Transform):
         self, *, keep: Sequence[str], bins: int = 4, columns: Sequence[str] | None = None
     ) -> None:
         super().__init__(keep, columns)
-        if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
-            raise RegistryError(f"coarsen: bins is a whole number of at least 1, got {bins!r}")
-        self._bins = bins
+        self._bins = whole(bins, "coarsen: bins")
 
     def describe(self) -> Mapping[str, object]:
         """Return the settings."""

@@ -34,7 +34,7 @@ from proxyguard.documents.ledger import (
 )
 from proxyguard.draw.protocol import outcomes
 from proxyguard.errors import TableError, TargetReused
-from proxyguard.printable import did_you_mean, found, nearest
+from proxyguard.printable import did_you_mean, found, nearest, some
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.fields import number
 from proxyguard.registry.numbers import is_written_number
@@ -164,8 +164,7 @@ def _missing_columns(missing: list[str], columns: list[str], separator: str) -> 
             "record, write read = { header = false, columns = [...] } under [target]"
         )
     near = [did_you_mean(name, columns) for name in missing if nearest(name, columns)]
-    more = f" and {len(columns) - SHOWN:,} more" if len(columns) > SHOWN else ""
-    return f"{said}; it has {', '.join(map(found, columns[:SHOWN]))}{more}{''.join(near)}"
+    return f"{said}; it has {some([*map(found, columns)], SHOWN)}{''.join(near)}"
 
 
 def _labels_of(raw: RawTable, by: str) -> NDArray[np.str_]:

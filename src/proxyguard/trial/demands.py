@@ -25,7 +25,7 @@ from proxyguard.losses.measure import (
     multiclass_error,
     squared_error,
 )
-from proxyguard.printable import printable, toml, toml_key
+from proxyguard.printable import printable, some, toml, toml_key
 from proxyguard.registry.fields import OTHERS
 from proxyguard.registry.numbers import canonical_value
 from proxyguard.registry.target import DeclaredColumns, Outcome
@@ -167,7 +167,7 @@ def guess_outcome(
     if len(labels) != 2:
         why = "kind is 'binary'" if positive is None else "positive makes a yes or no of it"
         raise RegistryError(
-            f"outcome {column!r} has {len(labels)} different values ({some(labels, 4)}), and "
+            f"outcome {column!r} has {len(labels)} different values ({quoted(labels, 4)}), and "
             f"{why}; {other}"
         )
     if positive is not None:
@@ -208,7 +208,7 @@ def _likely_kind(
             words = [label for label in labels if _as_numbers([label]) is None]
             if len(words) <= len(labels) // 2:
                 raise RegistryError(
-                    f"the outcome holds numbers and other texts, such as {some(words, 3)}; where "
+                    f"the outcome holds numbers and other texts, such as {quoted(words, 3)}; where "
                     f"these stand for a missing value say --column '{toml_key(column)} = "
                     f'{{ kind = "number", missing = {toml(words[:3])} }}\''
                 )
@@ -290,7 +290,7 @@ def default_demands(
     coded, uncoded = _codings(development, kinds, 3 if fine else 2)
     if uncoded:
         notes.append(
-            f"shares are not asked of {some(uncoded)}: constant, or texts that hardly repeat"
+            f"shares are not asked of {quoted(uncoded)}: constant, or texts that hardly repeat"
         )
     if outcome is None:
         demands += _one_way(coded, given["one-way shares"])
@@ -501,7 +501,7 @@ def _means(
             f"mean = {toml(column)}", f"range = {toml([decimal(low), decimal(high)])}", "",
         ]  # fmt: skip
     if gaps:
-        notes.append(f"means are not asked of {some(gaps)}: values are missing there")
+        notes.append(f"means are not asked of {quoted(gaps)}: values are missing there")
     if not scale:
         return []
     return [
@@ -523,11 +523,9 @@ def _exposure(limit: float) -> Demand:
     )  # fmt: skip
 
 
-def some(names: Iterable[str], most: int = 8) -> str:
+def quoted(names: Iterable[str], most: int = 8) -> str:
     """Return names for a message: so many of them, and how many more there are."""
-    every = [repr(str(name)) for name in names]
-    shown = ", ".join(every[:most])
-    return shown if len(every) <= most else f"{shown} and {len(every) - most} more"
+    return some([repr(str(name)) for name in names], most)
 
 
 def decimal(number: float) -> str:

@@ -60,7 +60,7 @@ from proxyguard.trial.demands import (
     default_demands,
     guess_outcome,
     number_words,
-    some,
+    quoted,
 )
 from proxyguard.trial.rows import (
     MISSING,
@@ -237,7 +237,7 @@ def try_out(
         if name not in table.columns:
             raise TableError(
                 f"there is no column {name!r}{did_you_mean(name, table.columns)}; the table has "
-                f"{some(table.columns)}"
+                f"{quoted(table.columns)}"
             )
     if outcome is not None and outcome in settings.exclude:
         raise RegistryError(
@@ -322,7 +322,7 @@ def _with_outcome(
     frame: pd.DataFrame, what: str, outcome: str | None, notes: list[str]
 ) -> pd.DataFrame:
     if outcome is not None and outcome not in frame.columns:
-        raise TableError(f"{what} has no column {outcome!r}; it has {some(frame.columns)}")
+        raise TableError(f"{what} has no column {outcome!r}; it has {quoted(frame.columns)}")
     kept = without_outcome(frame, outcome)
     if not len(kept):
         raise TableError(
@@ -384,7 +384,7 @@ class _Trying:
         if guessed is not None and not set(kinds) - {self.outcome}:
             raise RegistryError(
                 f"there is no column to predict {self.outcome!r} from"
-                + (f"; left out are {some(self.exclude)}" if self.exclude else "")
+                + (f"; left out are {quoted(self.exclude)}" if self.exclude else "")
             )
         demands, unasked = default_demands(
             rows.development,
@@ -651,7 +651,7 @@ class _Trying:
                     )
             if self.outcome is not None and self.outcome not in frame.columns:
                 problems.append(
-                    f"{name} has no column {self.outcome!r}; it has {some(frame.columns)}"
+                    f"{name} has no column {self.outcome!r}; it has {quoted(frame.columns)}"
                 )
                 continue
             held = {column: kind for column, kind in kinds.items() if column in frame.columns}
@@ -735,7 +735,7 @@ class _Trying:
         labels = set(as_texts(release[outcome.column]).map(canonical_value))
         strange = sorted(labels - set(outcome.labels))
         if strange:
-            return f"{outcome.column!r} is {some(strange)} in some rows, which the table has not"
+            return f"{outcome.column!r} is {quoted(strange)} in some rows, which the table has not"
         return "" if len(labels) > 1 else f"{outcome.column!r} has one value alone"
 
     def _drawn(
