@@ -265,7 +265,7 @@ class TestPrivacy:
         ({"bounds": "public"}, "mapping by column"),
         ({"categories": {"y": ["0", "0"]}}, "different texts"),
         ({"singles_share": "1"}, "singles_share is above 0 and below 1"),
-        ({"values": "left"}, "values is one of"),
+        ({"values": "left"}, 'values is "middle" or "uniform"'),
     ],
 )
 def test_options_that_cannot_be_honoured_are_refused(options: dict[str, Any], words: str) -> None:
