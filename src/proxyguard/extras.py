@@ -13,11 +13,11 @@ from importlib.util import find_spec
 
 from proxyguard.errors import MissingExtra
 
+# Modules of the extra ``audit``.
 AUDIT = (
     "cryptography", "jinja2", "pandas", "pyarrow", "pydantic", "rfc8785", "rich", "sklearn",
     "threadpoolctl", "typer",
 )  # fmt: skip
-"""Modules of the extra ``audit``."""
 
 
 def need(what: str, modules: Sequence[str] = AUDIT, extra: str = "audit") -> None:

@@ -17,12 +17,12 @@ from typing import Protocol, TextIO, cast
 
 from proxyguard.printable import printable, write_line
 
+# Is told what is done, how much of it, and of how much.
 Progress = Callable[[str, int, int], None]
-"""Is told what is done, how much of it, and of how much."""
+# Seconds between two lines of a log.
 EVERY = 10.0
-"""Seconds between two lines of a log."""
+# Seconds between two looks of a notebook's line.
 _REDRAWN = 0.2
-"""Seconds between two looks of a notebook's line."""
 
 
 def duration(seconds: float) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 import inspect
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -117,3 +119,20 @@ def test_what_is_left_out_would_be_seen() -> None:
         return seed
 
     assert faults(planted) == ["Parameters: seed", "Returns", "Raises", "Examples"]
+
+
+def strings_for_nobody(source: str) -> list[int]:
+    """Return the lines of texts that stand by themselves below the first line of a file."""
+    return [
+        statement.lineno
+        for statement in ast.parse(source).body[1:]
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    ]
+
+
+def test_a_constant_is_explained_by_a_comment() -> None:
+    assert strings_for_nobody('"""A file."""\n\nMOST = 3\n"""The most."""\n') == [4]
+    assert not strings_for_nobody('"""A file."""\n\n# The most.\nMOST = 3\n')
+    root = Path(pg.__file__).parent
+    explained = {path: strings_for_nobody(path.read_text("utf-8")) for path in root.rglob("*.py")}
+    assert not {path: lines for path, lines in explained.items() if lines}

@@ -55,10 +55,10 @@ WORKLOAD = "the pairs that may be measured"
 FIT = "the private fit, whose noise is the system's"
 ROWS = "rows of the release"
 LEARNED = "from the training rows"
+# What fits and samples; each draw records their versions.
 PACKAGES = ("opendp", "mbi", "jax", "polars")
-"""What fits and samples; each draw records their versions."""
+# Rounds of AIM for each column, where none are registered: the default of its authors.
 ROUNDS = 16
-"""Rounds of AIM for each column, where none are registered: the default of its authors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -531,8 +531,8 @@ def _share(value: object, name: str) -> Fraction:
     return share
 
 
+# What is declared of columns by name, or of all of them; each may be `LEARNED`.
 ColumnSettings = dict[str, tuple[str, ...] | str] | str
-"""What is declared of columns by name, or of all of them; each may be `LEARNED`."""
 
 
 def _by_column(

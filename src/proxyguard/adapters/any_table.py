@@ -29,16 +29,16 @@ from proxyguard.tables.notation import KNOWN, recognised
 if TYPE_CHECKING:
     from proxyguard.registry.target import Outcome
 
+# Straight pieces of a curve, at most; fewer where there are many columns.
 PIECES = 16
-"""Straight pieces of a curve, at most; fewer where there are many columns."""
+# Pieces of all curves together, as long as each has one.
 WIDTH = 400
-"""Pieces of all curves together, as long as each has one."""
+# Texts of a column that have a weight, at most: the most frequent ones.
 TEXTS = 30
-"""Texts of a column that have a weight, at most: the most frequent ones."""
+# Records that a text with a weight has, at least.
 FREQUENT = 5
-"""Records that a text with a weight has, at least."""
+# Numbers beyond this are as far as a number goes: differences of knots stay finite.
 FAR = 1e150
-"""Numbers beyond this are as far as a number goes: differences of knots stay finite."""
 
 
 class _Encoded(NamedTuple):

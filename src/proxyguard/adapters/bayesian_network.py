@@ -38,11 +38,11 @@ from proxyguard.adapters.tabular import CategoryCodes, Tabular
 from proxyguard.errors import RegistryError
 from proxyguard.exact.rounding import Array
 
+# Of one table of chances: configurations times categories are added to uniform numbers of 32 bits,
+# and stay exact.
 MOST_CELLS = 1_000_000
-"""Of one table of chances: configurations times categories are added to uniform numbers of 32
-bits, and stay exact."""
+# Standard deviations by which a parent has to tell more than nothing: many are tried.
 NOISE = 3.0
-"""Standard deviations by which a parent has to tell more than nothing: many are tried."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -38,8 +38,8 @@ from proxyguard.tables.columns import Series, as_text
 if TYPE_CHECKING:
     import pandas as pd
 
+    # What the numbers of a column's categories stand for, or what fills a blank one.
     ReleaseValues = float | str | Array | pd.CategoricalDtype
-    """What the numbers of a column's categories stand for, or what fills a blank one."""
 
 
 Counts = Sequence[NDArray[np.int64]]
@@ -116,8 +116,8 @@ def laplace_measurement(tables: int, epsilon: Fraction) -> Measurement:
 
 
 Codes = NDArray[np.int8 | np.int16]
+# With more categories than this, searching is faster than comparing with every one.
 MANY = 64
-"""With more categories than this, searching is faster than comparing with every one."""
 
 
 class CategoricalSampler:

@@ -33,18 +33,18 @@ from proxyguard.adapters.tabular import CategoryCodes, Slot, Tabular
 from proxyguard.exact.rounding import Array
 from proxyguard.exact.special import special
 
+# Terms of a Hermite series. Two equal halves are reached up to a correlation of about 0.97; above
+# it the estimate is a little too high, and at most `LIMIT`.
 TERMS = 40
-"""Terms of a Hermite series. Two equal halves are reached up to a correlation of about 0.97; above
-it the estimate is a little too high, and at most `LIMIT`."""
+# A column of more different values has a score function that is nearly the identity, so that the
+# first term alone is taken.
 FEW = 200
-"""A column of more different values has a score function that is nearly the identity, so that the
-first term alone is taken."""
 LIMIT = 1.0 - 1e-8
 FLOOR = 1e-8
+# Over the columns of categories: the order in one changes the scores that order another.
 PASSES = 4
-"""Over the columns of categories: the order in one changes the scores that order another."""
+# Of the interval of correlations, which is then shorter than 2e-9.
 HALVINGS = 30
-"""Of the interval of correlations, which is then shorter than 2e-9."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -73,8 +73,8 @@ def read_labels(source: pd.DataFrame, column: str, positive: str | int) -> Label
 Rounding = Literal["integer columns", "published", "none"]
 
 STAGE = "corruption, hidden layer, decoder, labels and rows"
+# Draws are computed together up to about this many values: more would leave the cache.
 STACKED = 1 << 18
-"""Draws are computed together up to about this many values: more would leave the cache."""
 
 
 class DenoisingAutoencoder:

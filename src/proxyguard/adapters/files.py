@@ -27,12 +27,12 @@ from proxyguard.tables.files import RawTable, Schema, is_prediction, read_file, 
 if TYPE_CHECKING:
     import pandas as pd
 
+# The import path of a named stand-in.
 NAMED = "proxyguard.adapters.files:NamedFile"
-"""The import path of a named stand-in."""
+# Options that lead to files: of a folder of releases, and of a named one.
 FOLDER, PATTERN, PATH = "folder", "pattern", "path"
-"""Options that lead to files: of a folder of releases, and of a named one."""
+# What stands between the values of releases: who made them need not know the table's.
 FIRST_LINE = "the most frequent of , ; tab and | in a file's first line"
-"""What stands between the values of releases: who made them need not know the table's."""
 
 
 def declared_files(

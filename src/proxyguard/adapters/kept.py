@@ -29,14 +29,14 @@ from proxyguard.seal.storage import write_flushed
 if TYPE_CHECKING:
     import pandas as pd
 
+# The name of the kept tables in their folder.
 FILE = "tables.json"
-"""The name of the kept tables in their folder."""
 
+# The name of what says which rows they were fitted on.
 SOURCE = "source.json"
-"""The name of what says which rows they were fitted on."""
 
+# Generators that keep a fit where they are given a folder for it.
 KEEPING = frozenset({"categorical", "aim"})
-"""Generators that keep a fit where they are given a folder for it."""
 
 
 class KeptFit:

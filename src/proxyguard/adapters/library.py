@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+# The note by which a pipeline is chosen: its validation loss.
 LOSS = "loss"
-"""The note by which a pipeline is chosen: its validation loss."""
 
 
 class Unfitted(Protocol):
@@ -252,8 +252,8 @@ def _why(error: Exception, x: Inputs) -> str:
     return f"some features hold text, missing or infinite values; {ANY}"
 
 
+# What to write where a learner cannot be fitted.
 ANY = 'write library = ["default"], which takes any table'
-"""What to write where a learner cannot be fitted."""
 
 
 def check_takes(name: str, x: Inputs, columns: Sequence[str], outcome: Outcome) -> None:

@@ -69,14 +69,14 @@ class GraphicalModel(Protocol):
     total: float
 
 
+# Steps of mirror descent in each round; as many as mbi takes.
 STEPS = 1_000
-"""Steps of mirror descent in each round; as many as mbi takes."""
+# One thread, on the processor: beside it other draws run. Read when the libraries are loaded.
 THREADS = {
     "JAX_PLATFORMS": "cpu",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
     "POLARS_MAX_THREADS": "1",
 }
-"""One thread, on the processor: beside it other draws run. Read when the libraries are loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +136,8 @@ class Factors:
         return {name: np.asarray(drawn[name], dtype=np.int64) for name in sizes}
 
 
+# The kept table that holds the noisy number of rows; the others are named by their columns.
 TOTAL = "total"
-"""The kept table that holds the noisy number of rows; the others are named by their columns."""
 
 
 def fit_privately(

@@ -25,21 +25,21 @@ from proxyguard.errors import RegistryError
 
 Device = Literal["auto", "cpu", "cuda"]
 ConditionLaw = Literal["frequencies", "log frequencies"]
+# Facts of a draw that are known by name: what it was computed on, by what, and with how many
+# others. A draw of a network of ours has them all.
 DEVICE, PROCESSOR, LIBRARY, TOGETHER = "device", "processor", "torch", "together"
-"""Facts of a draw that are known by name: what it was computed on, by what, and with how many
-others. A draw of a network of ours has them all."""
+# How TVAE and CTGAN see numbers, as they describe it.
 MIXTURES = (
     "Bayesian Gaussian mixtures of at most 10 components, Dirichlet process prior 0.001, started "
     "by k-means, at most 100 steps; components with a weight above 0.005 are used; variances are "
     "raised by 0.000001, as by scikit-learn, or by 0.01 of the column's variance if that is less: "
     "a column with a standard deviation below 0.01 is regularised less than by scikit-learn"
 )
-"""How TVAE and CTGAN see numbers, as they describe it."""
+# Of which the widths of TabDDPM are multiples: the products of a CPU have other last bits where a
+# matrix starts within a cache line, and the matrices of a batch follow each other in memory.
 MULTIPLE = 16
-"""Of which the widths of TabDDPM are multiples: the products of a CPU have other last bits where a
-matrix starts within a cache line, and the matrices of a batch follow each other in memory."""
+# Running averages of Adam are below 1; at 1 they would never move.
 BELOW_ONE = 1.0 - 2.0**-20
-"""Running averages of Adam are below 1; at 1 they would never move."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

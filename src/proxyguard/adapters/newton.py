@@ -28,14 +28,14 @@ from proxyguard.models.learned import LinearModel
 
 CodeMatrix = NDArray[np.int32]
 
+# The penalty makes the objective 1-strongly convex, so a gradient of this length means coefficients
+# within this distance of the minimiser.
 GRADIENT = 1e-9
-"""The penalty makes the objective 1-strongly convex, so a gradient of this length means
-coefficients within this distance of the minimiser."""
 STEPS = 200
+# A Hessian is kept while each step with it leaves at most this share of the gradient.
 STALE = 0.1
-"""A Hessian is kept while each step with it leaves at most this share of the gradient."""
+# Close to the minimum the objective may rise by this share of itself, from rounding alone.
 ROUNDING = 1e-13
-"""Close to the minimum the objective may rise by this share of itself, from rounding alone."""
 
 
 class DesignMatrix(Protocol):

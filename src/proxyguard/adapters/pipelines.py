@@ -32,10 +32,10 @@ from proxyguard.models.stored import Model
 if TYPE_CHECKING:
     from proxyguard.adapters.library import Unfitted
 
+# Rows of the table on which a model is compared with the pipeline that it was read from.
 COMPARED = 64
-"""Rows of the table on which a model is compared with the pipeline that it was read from."""
+# How far two probabilities of the same pipeline may lie apart: sums in another order.
 CLOSE = 1e-12
-"""How far two probabilities of the same pipeline may lie apart: sums in another order."""
 
 
 class Learned:
@@ -268,8 +268,8 @@ def _boosted(model: HistGradientBoostingClassifier, encoding: _Encoding) -> Tree
     return _tree_model(trees, encoding, Sum.LOGITS, start, model.classes_)
 
 
+# Where a node of boosted trees leads, and what it asks for.
 NODES = ("left", "right", "feature_idx")
-"""Where a node of boosted trees leads, and what it asks for."""
 
 
 def _tree_model(

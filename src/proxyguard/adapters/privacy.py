@@ -25,8 +25,8 @@ from proxyguard.exact.rounding import GUARD
 Fits = Literal["once", "each draw"]
 NoiseLaw = Literal["any", "laplace"]
 WrittenNumber = str | float | Fraction
+# The delta at which costs are shown, unless the fits need more or their rhos are known.
 LEAST_DELTA = Fraction(1, 10**6)
-"""The delta at which costs are shown, unless the fits need more or their rhos are known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

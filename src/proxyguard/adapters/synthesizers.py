@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STAGE = "fit and sampling"
+# What SDV calls the one table of a source.
 TABLE = "table"
-"""What SDV calls the one table of a source."""
 
+# Synthesizers of SmartNoise that count in bins; their noise is the system's (seen in 1.0.8).
 COUNTING = ("aim", "mst", "mwem")
-"""Synthesizers of SmartNoise that count in bins; their noise is the system's (seen in 1.0.8)."""
+# Those of them with delta 0.
 PURE = ("mwem",)
-"""Those of them with delta 0."""
 
 
 class Synthesizer(Protocol):

@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 
 CategoryCodes: TypeAlias = NDArray[np.int64]
+# The categories of a column: texts, truth values or numbers.
 Categories: TypeAlias = NDArray[np.object_] | NDArray[np.bool_] | Array
-"""The categories of a column: texts, truth values or numbers."""
 Clip = Literal["source", "none"]
 
 _CLIP: Callable[[object, str], Clip] = one_of("source", "none")
+# A column of categories has at most so many; one with more is an identifier or free text.
 CATEGORIES = 1_000
-"""A column of categories has at most so many; one with more is an identifier or free text."""
+# Categories that an error names.
 SHOWN = 20
-"""Categories that an error names."""
 TRAINING_ROWS = "which rows of the source are trained on"
 CORRUPTION = "which training labels are corrupted"
 

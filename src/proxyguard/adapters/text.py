@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 STAGE = "lengths, words, labels and order of the documents"
+# How finely [0, 1) is divided where a uniform number is looked up.
 CELLS = 1 << 15
-"""How finely [0, 1) is divided where a uniform number is looked up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

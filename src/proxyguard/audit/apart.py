@@ -76,8 +76,8 @@ from proxyguard.models.stored import model_bytes
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import NAME, Journal
 
+# Bytes that the child may answer; statistics are far fewer.
 MOST = 1 << 28
-"""Bytes that the child may answer; statistics are far fewer."""
 
 
 Answered = TypeVar("Answered")
@@ -296,8 +296,8 @@ class Bench:
         )
 
 
+# What would tell a generator what it is expected to draw, and a procedure which model to give.
 STORED = ("store", RELEASES)
-"""What would tell a generator what it is expected to draw, and a procedure which model to give."""
 
 
 class ApartJob(BaseModel, Generic[Answered]):

@@ -26,8 +26,8 @@ from proxyguard.errors import RegistryError
 from proxyguard.printable import toml
 
 _POSTPONED = "from __future__ import annotations"
+# What has a text of its own.
 Defined = type | FunctionType
-"""What has a text of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,8 @@ from proxyguard.exact.rounding import Array
 from proxyguard.progress import Progress
 
 Say: TypeAlias = Callable[[str], None]
+# The audit's folder, what it certifies, and whether the record holds.
 Demonstrated: TypeAlias = tuple[Path, SealedCertificate, bool]
-"""The audit's folder, what it certifies, and whether the record holds."""
 
 
 def demo_declaration() -> str:

@@ -98,10 +98,10 @@ class Task:
 
 
 _DROPPED: TypeAdapter[tuple[Dropped, ...]] = TypeAdapter(tuple[Dropped, ...])
+# The file that says that all draws of a mechanism failed and are being taken out.
 ANEW = "anew"
-"""The file that says that all draws of a mechanism failed and are being taken out."""
+# A seed to draw again, of one mechanism or of all that have it.
 Again = tuple[str | None, int]
-"""A seed to draw again, of one mechanism or of all that have it."""
 
 
 def draw(place: Workplace, home: Home, again: Sequence[Again] = ()) -> ReleaseManifest:

@@ -68,8 +68,8 @@ ADVICE = "advice.json"
 GRANT = "grant.json"
 RECORDS = "records.sealed"
 CORRECTION = "corrections/0.json"
+# Where finished draws wait until all are.
 PENDING = "draws"
-"""Where finished draws wait until all are."""
 REPORTS = ("report.md", "report.html", "report.json", "report.csv")
 
 
@@ -428,11 +428,11 @@ def odd_entries(folder: AuditFolder) -> Iterator[tuple[str, str]]:
             yield name, f"is {odd}, and an audit's folder holds plain files alone"
 
 
+# What a step writes before its entry vouches for it, by name: a page among them is none.
 _UNFINISHED = re.compile(
     r"store/[0-9a-f]{2}/[0-9a-f]{64}|draws/[0-9a-f]{64}/[0-9]+\.(json|dropped|ended)|registry/[0-9]+\.(json|toml)"
     rf"|{_SEALED}|releases\.json"
 )
-"""What a step writes before its entry vouches for it, by name: a page among them is none."""
 
 
 def _unfinished(name: str, drawn: bool) -> bool:

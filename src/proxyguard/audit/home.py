@@ -43,8 +43,8 @@ from proxyguard.seal.storage import (
 if TYPE_CHECKING:
     from proxyguard.documents.canonical import Plain
 
+# Beginnings of the names in a home.
 KNOWN = ("signing.", "lineage.", "targets", "retired")
-"""Beginnings of the names in a home."""
 
 
 def default_home() -> Path:

@@ -355,8 +355,8 @@ def check_members(
         raise SealError(f"{where}: {error}") from None
 
 
+# Bins of the probability histograms behind the AUC diagnostic.
 BINS = 1 << 14
-"""Bins of the probability histograms behind the AUC diagnostic."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

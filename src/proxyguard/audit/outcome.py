@@ -67,11 +67,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+# The columns of `Certificate.to_frame`, which a sealed certificate has too.
 FRAME = (
     "mechanism", "release", "requirement", "n", "estimate", "lower", "upper", "limit", "pvalue",
     "violation_pvalue", "test",
 )  # fmt: skip
-"""The columns of `Certificate.to_frame`, which a sealed certificate has too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

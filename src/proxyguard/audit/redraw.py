@@ -50,11 +50,11 @@ from proxyguard.seal.ledger import Schedule
 from proxyguard.seal.storage import sha256_plain
 from proxyguard.tables.files import content_digest, table_bytes
 
+# How far predictions and thresholds may lie apart that another processor fitted again.
 CLOSE = 1e-6
-"""How far predictions and thresholds may lie apart that another processor fitted again."""
+# How far mean losses may lie apart, as a share of a loss's range, to be called alike, that were
+# learned from releases of one seed, computed in two ways.
 ALIKE = 0.02
-"""How far mean losses may lie apart, as a share of a loss's range, to be called alike, that were
-learned from releases of one seed, computed in two ways."""
 # A table that differs in one cell is another release. What a fit chooses by name is exact too;
 # thresholds and temperatures are numbers that another processor may round otherwise.
 DRAWN = ("rows", "content", "members", "prepared_at_random")
@@ -305,8 +305,8 @@ def _what_losses_tell(
     )
 
 
+# What was chosen in a fit, and its model.
 LearnedModel = tuple[DrawnRelease | FittedAgain, bytes]
-"""What was chosen in a fit, and its model."""
 
 
 def _losses_apart(

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PRODUCT, PACKAGE, VERSION = "proxyguard", "package", "version"
+# What something is about, and what is said of it.
 _Statement: TypeAlias = tuple[str, str]
-"""What something is about, and what is said of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +226,8 @@ class SelfDescription(BaseModel):
     origin: Origin
 
 
+# Asks a generator that is not ours, by name and options, for what describes it.
 AskGenerator = Callable[[str, dict[str, JsonValue]], SelfDescription]
-"""Asks a generator that is not ours, by name and options, for what describes it."""
 
 
 def reading_place(folder: AuditFolder) -> Workplace:

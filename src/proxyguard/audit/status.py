@@ -54,13 +54,13 @@ class StandingVerdict:
     advice: str
 
 
+# The file beside draws that wait which says whose they are. Without a dot in its name: what has one
+# is counted as a draw that was begun.
 DRAWING = "drawing"
-"""The file beside draws that wait which says whose they are. Without a dot in its name: what has
-one is counted as a draw that was begun."""
+# Bytes of that file at the most.
 MARK = 2**16
-"""Bytes of that file at the most."""
+# Seconds without a new draw after which no time left is told, or five draws at the pace so far.
 STILL = 60.0
-"""Seconds without a new draw after which no time left is told, or five draws at the pace so far."""
 
 
 class Drawing(BaseModel):

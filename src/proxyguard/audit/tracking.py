@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 PAGE = "report.html"
 AUDIT = "proxyguard.audit"
 _NO_NAME = re.compile(r"[^\w .-]", re.ASCII)
+# Letters of a tag, of which MLflow takes 5,000.
 LONGEST_TEXT = 4000
-"""Letters of a tag, of which MLflow takes 5,000."""
+# Letters of a mechanism's name in the name of a metric, of which MLflow takes 250 in all.
 LONGEST = 200
-"""Letters of a mechanism's name in the name of a metric, of which MLflow takes 250 in all."""
 
 
 class _Tracker(Protocol):

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from proxyguard.registry.declaration import Member
     from proxyguard.registry.parts import MechanismPart
 
+# Seconds that either process may take; what needs longer is not tried.
 LIMIT = 20.0
-"""Seconds that either process may take; what needs longer is not tried."""
 
 
 @dataclass(frozen=True, slots=True)

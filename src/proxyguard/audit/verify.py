@@ -56,18 +56,18 @@ if TYPE_CHECKING:
     from proxyguard.documents.canonical import Plain
     from proxyguard.registry.declaration import Member
 
+# What a forged folder may raise once its documents have their form. Anything else, a KeyError or a
+# TypeError, is a fault of ours: it says nothing about the folder, and is raised as it is.
 _BROKEN = (ProxyGuardError, ValueError, OSError)
-"""What a forged folder may raise once its documents have their form. Anything else, a KeyError or
-a TypeError, is a fault of ours: it says nothing about the folder, and is raised as it is."""
 
 # Relative difference that another machine's arithmetic may make in a derived number.
 WITHIN = 1e-9
 Checked = TypeVar("Checked")
 
+# Seconds that each part may take which named code computes, unless the verifier says otherwise.
 TIMEOUT = 3600.0
-"""Seconds that each part may take which named code computes, unless the verifier says otherwise."""
+# Seconds that a verifier can wait for named code: eleven days.
 LONGEST = 1e6
-"""Seconds that a verifier can wait for named code: eleven days."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -218,16 +218,16 @@ GENERATORS = {
     "sdv_package": "proxyguard.adapters.synthesizers:SdvModel",
     "smartnoise_package": "proxyguard.adapters.synthesizers:SmartNoiseModel",
 }
+# Names of ours for code of somebody else: a function that is named, or a text.
 OF_OTHERS = frozenset({"callable", "code"})
-"""Names of ours for code of somebody else: a function that is named, or a text."""
+# Adapters of ours to packages of others: the code that draws is that of the package.
 OF_PACKAGES = frozenset({"ctgan_package", "sdv_package", "smartnoise_package"})
-"""Adapters of ours to packages of others: the code that draws is that of the package."""
+# Generators of ours that are random: nobody can declare them to be without randomness.
 SEEDED = OF_PACKAGES | {
     "bootstrap", "noise", "mask", "categorical", "denoising", "text",
     "copula", "bayesian_network", "aim",
     "tvae", "ctgan", "tabddpm",
 }  # fmt: skip
-"""Generators of ours that are random: nobody can declare them to be without randomness."""
 
 
 class Extra(NamedTuple):
@@ -240,13 +240,13 @@ class Extra(NamedTuple):
 
 TORCH = Extra("torch", ("torch",), "torch==2.13.0")
 AIM = Extra("aim", ("opendp", "mbi", "jax", "polars"))
+# Generators of ours that need an extra to draw; to describe themselves they need none.
 EXTRAS: dict[str, Extra] = {"tvae": TORCH, "ctgan": TORCH, "tabddpm": TORCH, "aim": AIM}
-"""Generators of ours that need an extra to draw; to describe themselves they need none."""
 # Options of the adapter that had the name before: of ours none is called so.
 _MOVED = {"ctgan": ("model", "options"), "sdv": (), "smartnoise": ()}
+# Generators of ours whose draws change nothing in their process: each is a function of source and
+# seed, in numpy and pandas alone, with no library in between that has a state of its own.
 LEAVE_NOTHING = frozenset({"bootstrap", "noise", "coarsen", "mask"})
-"""Generators of ours whose draws change nothing in their process: each is a function of source and
-seed, in numpy and pandas alone, with no library in between that has a state of its own."""
 PROCEDURES = {
     "default": "proxyguard.adapters.any_table:default",
     "logistic": "proxyguard.adapters.pipelines:logistic",
@@ -273,6 +273,7 @@ class Takes(NamedTuple):
 
 
 _TWO, _CLASSES = ("binary",), ("binary", "multiclass")
+# What each of our procedures takes; `docs/learners.md` says the same, with how long they take.
 LEARNERS = {
     "default": Takes((*_CLASSES, "regression"), text=True, missing=True, infinite=True),
     "logistic": Takes(_CLASSES, missing=True),
@@ -286,11 +287,10 @@ LEARNERS = {
     "fast_onehot_logistic": Takes(_TWO, numbers=False, text=True),
     "count_nb": Takes(_CLASSES, numbers=False, text=True),
 }
-"""What each of our procedures takes; `docs/learners.md` says the same, with how long they take."""
+# Procedures of ours that take numbers of any size.
 TAKE_INFINITE = frozenset(name for name, takes in LEARNERS.items() if takes.infinite)
-"""Procedures of ours that take numbers of any size."""
+# Procedures of ours that live with missing numbers, even if none was missing in training.
 FILL_MISSING = frozenset(name for name, takes in LEARNERS.items() if takes.missing)
-"""Procedures of ours that live with missing numbers, even if none was missing in training."""
 
 _NAMED_CODE = ContextVar("whether code that a declaration names may be run", default=True)
 

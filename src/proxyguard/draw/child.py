@@ -34,20 +34,19 @@ from proxyguard.draw.processes import (
 )
 from proxyguard.errors import UntrustedCode
 
+# What the child keeps of the environment: nothing that could hold a secret or lead to one.
+#
+# The last four choose the kernels of sums and products: without them a draw that is made again here
+# could differ in its last bit from the one that was made here.
 KEPT = (
     "PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH",
     "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "MKL_CBWR", "NPY_DISABLE_CPU_FEATURES",
 )  # fmt: skip
-"""What the child keeps of the environment: nothing that could hold a secret or lead to one.
-
-The last four choose the kernels of sums and products: without them a draw that is made again here
-could differ in its last bit from the one that was made here.
-"""
 _GET_DUMPABLE, _DUMPABLE = 3, 4  # PR_GET_DUMPABLE, PR_SET_DUMPABLE
 
 
+# Bytes that say how long what follows is.
 LENGTH = 8
-"""Bytes that say how long what follows is."""
 
 
 class Sink(Protocol):

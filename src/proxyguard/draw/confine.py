@@ -34,8 +34,8 @@ from proxyguard.errors import DrawError
 
 _CREATE, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every architecture
 _VERSION_FLAG, _PATH_BENEATH, _PR_SET_NO_NEW_PRIVS = 1, 1, 38
+# Not in this kernel; switched off at its start; kept from this container.
 _ABSENT = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
-"""Not in this kernel; switched off at its start; kept from this container."""
 _SCOPES = 0b11  # no abstract sockets and no signals to processes outside
 
 
@@ -168,13 +168,16 @@ def _add(ruleset: int, rule: Rule, handled: Access) -> None:
 HOOK = "audit hook"
 _GUARD = re.compile(r"landlock ABI [1-9][0-9]*|audit hook")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+# Patterns of what a GPU is reached through: CUDA, CUDA beneath Windows, ROCm.
 GPU_DEVICES = ("/dev/nvidia*", "/dev/dxg", "/dev/kfd", "/dev/dri")
-"""Patterns of what a GPU is reached through: CUDA, CUDA beneath Windows, ROCm."""
+# Where its driver's libraries lie that are not among the system's.
 GPU_LIBRARIES = ("/etc/nvidia", "/opt/rocm", "/run/opengl-driver")
-"""Where its driver's libraries lie that are not among the system's."""
+# CUDA does not start where it cannot name its threads in /proc. The process that prepares, in which
+# our own code alone runs, may write there for its forks; each of them to its own entry.
 PROCESSES, OWN_PROCESS = "/proc", "/proc/self"
-"""CUDA does not start where it cannot name its threads in /proc. The process that prepares, in
-which our own code alone runs, may write there for its forks; each of them to its own entry."""
+# What programs and libraries read wherever they run. /proc shows which processes there are, and
+# with which words and environment they were started, which a draw inherits anyway; their memory,
+# open files and folders the kernel refuses a restricted process.
 SYSTEM = (
     "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr", "/nix/store", "/proc", "/sys",
     "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
@@ -182,9 +185,6 @@ SYSTEM = (
     "/etc/nsswitch.conf", "/etc/hosts", "/etc/resolv.conf", "/etc/ssl/certs",
     "/etc/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/ca-trust", "/etc/R",
 )  # fmt: skip
-"""What programs and libraries read wherever they run. /proc shows which processes there are, and
-with which words and environment they were started, which a draw inherits anyway; their memory,
-open files and folders the kernel refuses a restricted process."""
 _OF_A_PREFIX = ("bin", "lib", "lib64", "libexec", "include", "share", "etc", "pyvenv.cfg")
 _PACKAGES = ("site-packages", "dist-packages")
 _CODE = (".py", ".pyc", ".so", ".zip", ".egg", ".egg-info", ".dist-info", "__pycache__")
@@ -380,8 +380,8 @@ def confine(needs: Needs, scratch: str) -> Confined:
     return Confined(guard=guard, reach=reach)
 
 
+# How the kernel calls an architecture, and the number of its call ``socket``.
 _ARCHITECTURES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
-"""How the kernel calls an architecture, and the number of its call ``socket``."""
 _PR_SET_SECCOMP, _FILTER = 22, 2
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000 | errno.EACCES, 0x80000000
@@ -514,12 +514,12 @@ def _beneath(path: str, roots: Iterable[str]) -> bool:
     return any(path == root or path.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
 
 
+# Where the paths stand among the arguments of what Python tells before it does it.
 _PATHS: dict[str, tuple[int, ...]] = {
     "open": (0,), "os.listdir": (0,), "os.scandir": (0,), "os.truncate": (0,), "os.remove": (0,),
     "os.rename": (0, 1), "os.link": (0, 1), "os.symlink": (0, 1), "sqlite3.connect": (0,),
     "shutil.copyfile": (0, 1), "shutil.move": (0, 1), "shutil.copytree": (0, 1),
 }  # fmt: skip
-"""Where the paths stand among the arguments of what Python tells before it does it."""
 _PROGRAMS = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
 
 

@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+# The stage of a mechanism that is declared to have no randomness and shows none.
 NO_SEED = "nothing: the draws leave their seed alone"
-"""The stage of a mechanism that is declared to have no randomness and shows none."""
+# Stands for the table of a seed that is drawn by itself.
 _ALONE = object()
-"""Stands for the table of a seed that is drawn by itself."""
 
 
 class Fitter:

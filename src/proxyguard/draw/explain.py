@@ -72,8 +72,8 @@ def _frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
 SHARED_MEMORY = "/dev/shm"
 # A chain of causes is made by the generator's code, and may lead back to itself.
 _CAUSES = 10
+# Modules of multiprocessing whose locks and memory lie in /dev/shm, which their errors hide.
 _SHARED = ("synchronize.py", "shared_memory.py", "heap.py")
-"""Modules of multiprocessing whose locks and memory lie in /dev/shm, which their errors hide."""
 
 
 def _refused_path(error: BaseException) -> str | None:

@@ -256,8 +256,8 @@ class Request(Message):
     timeout: float | None
 
 
+# A job that asks something and draws nothing.
 AskJob = DescribeJob | LoadJob
-"""A job that asks something and draws nothing."""
 AnyJob = DrawJob | DescribeJob | LoadJob
 _LINE: TypeAdapter[AnyJob | Request] = TypeAdapter(
     Annotated[AnyJob | Request, Field(discriminator="asks")]

@@ -29,12 +29,12 @@ from proxyguard.draw.job import DrawJob, Job, Message
 from proxyguard.draw.protocol import FACT, FACTS, STAGES, coin_bits, members_in
 from proxyguard.errors import DrawError, RegistryError, UntrustedCode
 
+# Bytes of one message, the releases and models of one batch.
 MOST = 1 << 34
-"""Bytes of one message, the releases and models of one batch."""
+# Characters of what a draw says in words; a report prints them.
 WORDS = 2000
-"""Characters of what a draw says in words; a report prints them."""
+# Bytes before a message that say how long it is.
 LENGTH = 8
-"""Bytes before a message that say how long it is."""
 _STEP = 1 << 20
 
 
@@ -61,19 +61,19 @@ def _short_words(text: object) -> object:
 
 
 Words = Annotated[str, BeforeValidator(_plain_words)]
+# Of a draw and of the procedure after it.
 Stages = Annotated[list[Words], Field(max_length=2 * STAGES)]
-"""Of a draw and of the procedure after it."""
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+# The files that a draw read, with the digest of their bytes; nothing where reading failed.
 ReadFiles = dict[Words, Sha256 | None]
-"""The files that a draw read, with the digest of their bytes; nothing where reading failed."""
 
 
+# Which rows of the source a draw was trained on, one bit a row, in hexadecimal digits.
 Bits = Annotated[str, Field(pattern=r"^([0-9a-f]{2})+$")]
-"""Which rows of the source a draw was trained on, one bit a row, in hexadecimal digits."""
 
 Fact = Annotated[str, BeforeValidator(_short_words), Field(min_length=1)]
+# How a draw was computed, in its generator's words: what may change its bits.
 Computed = Annotated[dict[Fact, Fact], Field(max_length=FACTS)]
-"""How a draw was computed, in its generator's words: what may change its bits."""
 
 
 class Held(Message):

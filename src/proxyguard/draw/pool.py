@@ -50,30 +50,30 @@ THREADS = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )  # fmt: skip
+# The module that forks drawing processes.
 WORKER = "proxyguard.adapters.worker"
-"""The module that forks drawing processes."""
+# Seconds in which a generator that is asked about itself has answered: its libraries are large.
 PATIENCE = 300.0
-"""Seconds in which a generator that is asked about itself has answered: its libraries are large."""
+# Bytes of what it may say.
 TOLD = 1 << 26
-"""Bytes of what it may say."""
+# Seconds more than four times its limit that a batch may take, on a busy machine.
 GRACE = 60.0
-"""Seconds more than four times its limit that a batch may take, on a busy machine."""
+# Networks of a batch where there is no GPU: as many as a CPU trains at once. A larger batch shows
+# no progress for longer, and a kill would lose more of it.
 KEPT_ON_CPU = 8
-"""Networks of a batch where there is no GPU: as many as a CPU trains at once. A larger batch shows
-no progress for longer, and a kill would lose more of it."""
+# Bytes that are shown of what one worker prints.
 PRINTED = 1 << 20
-"""Bytes that are shown of what one worker prints."""
+# Seconds in which the process that forked workers ends when all of them have.
 ENDS_WITHIN = 20.0
-"""Seconds in which the process that forked workers ends when all of them have."""
 SPAWNS = (
     "this system cannot fork, so every batch of draws is made in a process that is started for it "
     "and prepares the generator anew, which takes longer"
 )
+# Seconds in which the last of it is shown; where nothing ends descendants, one may hold it.
 SHOWN_WITHIN = 2.0
-"""Seconds in which the last of it is shown; where nothing ends descendants, one may hold it."""
 Keep = Callable[[DrawResult], None]
+# Raises where something that draws depend on has changed.
 BatchCheck = Callable[[], None]
-"""Raises where something that draws depend on has changed."""
 
 
 def nothing_registered() -> None:

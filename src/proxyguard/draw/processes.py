@@ -22,10 +22,10 @@ from subprocess import Popen
 from typing import NamedTuple
 
 LINUX = sys.platform.startswith("linux")
+# Seconds in which a worker that is told to end should have ended its family, on a busy machine.
 PATIENCE = 20.0
-"""Seconds in which a worker that is told to end should have ended its family, on a busy machine."""
+# Seconds after which a process that says nothing is looked at again.
 LOOK = 0.25
-"""Seconds after which a process that says nothing is looked at again."""
 _LENGTH = 8
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 

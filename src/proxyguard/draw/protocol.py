@@ -31,16 +31,16 @@ from proxyguard.tables.files import read_file
 if TYPE_CHECKING:
     import pandas as pd
 
+# Features: an array where all are numbers, else a frame.
 Inputs: TypeAlias = "NDArray[np.float64] | pd.DataFrame"
-"""Features: an array where all are numbers, else a frame."""
 OutcomeValues: TypeAlias = "Sequence[object] | NDArray[np.object_] | Series"
 
+# Stages that one draw names; every release's record lists them.
 STAGES = 1000
-"""Stages that one draw names; every release's record lists them."""
+# Facts that a draw says of how it was computed.
 FACTS = 20
-"""Facts that a draw says of how it was computed."""
+# Characters of one of them, or of its name; a report prints them.
 FACT = 200
-"""Characters of one of them, or of its name; a report prints them."""
 
 
 class Seed(int):
@@ -213,6 +213,8 @@ def members_in(bits: bytes, rows: int) -> NDArray[np.bool_]:
 
 
 _RECORDED = frozenset({"taken", "files", "used", "members", "trained_on", "facts", "computed"})
+# The ways in which Python asks a number for its value, besides attributes. Native code that reads
+# the digits of an integer and asks nothing is not noticed; it can say ``seed.take``.
 _USES = (
     "__int__", "__index__", "__float__", "__bool__", "__hash__", "__repr__", "__str__",
     "__format__", "__getnewargs__", "__abs__", "__neg__", "__pos__", "__invert__", "__trunc__",
@@ -223,8 +225,6 @@ _USES = (
         "and", "or", "xor",
     )),
 )  # fmt: skip
-"""The ways in which Python asks a number for its value, besides attributes. Native code that reads
-the digits of an integer and asks nothing is not noticed; it can say ``seed.take``."""
 
 
 class Called(Protocol):
@@ -360,15 +360,15 @@ class Learner(Protocol):
         """Return the types that a stored estimator of this procedure may contain."""
 
 
+# Probabilities are kept this far from 0 and 1 before a logit is taken.
 TINY = 1e-12
-"""Probabilities are kept this far from 0 and 1 before a logit is taken."""
 
 
+# What to do about rows without an outcome.
 LACKING = (
     'give it one, or write missing_outcomes = "leave out" under [target] (nothing is claimed about '
     'such records) or "worst" (they count at their worst)'
 )
-"""What to do about rows without an outcome."""
 
 
 def lost_texts(outcome: Outcome) -> set[str]:

@@ -31,19 +31,19 @@ from proxyguard.errors import DrawError, ProxyGuardError, RegistryError, SealErr
 from proxyguard.seal.storage import sha256_plain
 from proxyguard.tables.files import read_file
 
+# How many differences a message names.
 SHOWN = 8
-"""How many differences a message names."""
 
 
+# How deep described settings may be nested: documents around them are read with bounds.
 NESTED = 16
-"""How deep described settings may be nested: documents around them are read with bounds."""
 
+# How a class as most packages have them becomes a generator.
 WRAPPER = (
     "; it has fit and sample, so let a class inherit from it, keep source in prepare, and in draw "
     "call self.fit(self.source) and return self.sample(len(self.source), seed), with "
     'seed = int(seed.rng("fit").integers(2**31))'
 )
-"""How a class as most packages have them becomes a generator."""
 
 
 def _deeper(settings: object, limit: int) -> bool:
@@ -262,8 +262,8 @@ def allowed_files(patterns: Sequence[str]) -> dict[str, str]:
     return {str(path): _digest_of(path) for path in paths if path.is_file()}
 
 
+# Nanoseconds after which a further change of a file shows in its time of change, on any disk.
 _SETTLED = 2_000_000_000
-"""Nanoseconds after which a further change of a file shows in its time of change, on any disk."""
 _KNOWN: dict[Path, tuple[tuple[int, ...], str]] = {}
 
 

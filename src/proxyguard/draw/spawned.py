@@ -23,8 +23,8 @@ from proxyguard.draw.messages import MOST, Failed, Wanted, packed, readiness, re
 from proxyguard.draw.pool import WORKER, Ended, Relay, drawing_environment, ended_after
 from proxyguard.errors import DrawError, RegistryError
 
+# Seconds in which a process ends that has nothing to read any more.
 ENDS_WITHIN = 10.0
-"""Seconds in which a process ends that has nothing to read any more."""
 
 
 class SpawnedWorker:

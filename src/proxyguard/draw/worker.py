@@ -91,8 +91,8 @@ from proxyguard.draw.protocol import Learner
 from proxyguard.draw.sources import answer
 from proxyguard.errors import DrawError
 
+# Loads the procedure of a job, where it has one.
 MakeLearner = Callable[[FitJob], Learner | None]
-"""Loads the procedure of a job, where it has one."""
 
 
 class Forks(NamedTuple):
@@ -166,8 +166,8 @@ def _ended_itself(forked: Forked) -> bool:
 # Never through a link: a generator could leave one that leads to the user's files, and the
 # process that tidies up after a job is not confined.
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+# Folders within folders that are gone into; each takes a file handle and a call.
 DEEP = 64
-"""Folders within folders that are gone into; each takes a file handle and a call."""
 
 
 def remove(scratch: str) -> None:
@@ -381,8 +381,8 @@ def serve(make_learner: MakeLearner, requests: IO[bytes], answers: IO[bytes]) ->
         remove(scratch)
 
 
+# Seconds between the end of a process's pipes and its own, on a busy machine.
 _MOMENT = 2.0
-"""Seconds between the end of a process's pipes and its own, on a busy machine."""
 
 
 class _JobProcesses:

@@ -48,6 +48,7 @@ def _secret(part: AttackPart, ground: Ground) -> Secret:
     return Secret.of(ground.reference.frame, str(part.secret), known, tolerance)
 
 
+# How each kind of attack is fitted to a release.
 ATTACKS: dict[str, Fit] = {
     "dcr": lambda part, ground: ClosestDistance(),
     "calibrated dcr": lambda part, ground: CalibratedDistance(),
@@ -63,7 +64,6 @@ ATTACKS: dict[str, Fit] = {
     "model": lambda part, ground: ModelSecret(ground, _secret(part, ground)),
     "linkability": lambda part, ground: Linkability(ground, part.sides or ((), ()), part.k),
 }
-"""How each kind of attack is fitted to a release."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+# Distance up to which a row counts as identical, in units of the representation.
 IDENTICAL = 1e-6
-"""Distance up to which a row counts as identical, in units of the representation."""
 LEVELS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 # Keeps this stream apart from those of the attacks.
 _STREAM = 0x62617365

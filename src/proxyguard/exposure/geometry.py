@@ -21,10 +21,10 @@ from proxyguard.exact.rounding import Array
 
 Indices = NDArray[np.intp]
 
+# Numbers of a block, 2 MB: it stays in the processor's cache.
 BLOCK = 1 << 18
-"""Numbers of a block, 2 MB: it stays in the processor's cache."""
+# Above, a tree looks at almost every point and a plain pass is faster.
 TREE_DIMENSIONS = 16
-"""Above, a tree looks at almost every point and a plain pass is faster."""
 
 
 def blocks(rows: int, width: int) -> Iterator[slice[int, int, None]]:

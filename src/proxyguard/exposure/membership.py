@@ -35,11 +35,11 @@ from proxyguard.exposure.representation import Rows
 _STREAM = 0x6578706F
 RELEASE, REFERENCE, FOREST = range(3)
 TREES, LEAF = 100, 5
+# Deviation that points of a density have at least in every direction.
+#
+# The categories of a column sum to one, and a column may be constant: in such a direction points
+# deviate by the noise alone, which would then decide every density.
 NARROWEST = 1e-3
-"""Deviation that points of a density have at least in every direction.
-
-The categories of a column sum to one, and a column may be constant: in such a direction points
-deviate by the noise alone, which would then decide every density."""
 
 
 class Ground:

@@ -43,10 +43,10 @@ from proxyguard.tables.files import read_table_bytes, table_bytes
 if TYPE_CHECKING:
     import pandas as pd
 
+# Rows of a batch that are scored again alone.
 CHECKED = 12
-"""Rows of a batch that are scored again alone."""
+# Seconds that an attack has to fit, and to score one batch.
 TIMEOUT = 600.0
-"""Seconds that an attack has to fit, and to score one batch."""
 _WORDS = 500
 _TABLES = ("the release", "the reference rows", "the rows to score")
 

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 Kept = TypeVar("Kept")
 
+# Scales that a number may lie from its mean: beyond, squares of distances would overflow.
 FARTHEST = 1e6
-"""Scales that a number may lie from its mean: beyond, squares of distances would overflow."""
+# Categories of a column that are told apart, the most frequent ones; others are unknown.
 MOST_CATEGORIES = 50
-"""Categories of a column that are told apart, the most frequent ones; others are unknown."""
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?", re.ASCII)
 
 

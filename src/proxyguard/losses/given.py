@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+# The columns that make a table of losses a long one.
 KEYS = ("release", "record")
-"""The columns that make a table of losses a long one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -19,8 +19,8 @@ from proxyguard.models.learned import probabilities
 from proxyguard.models.npy import Content, SmallIntegers, Stored, check_classes
 from proxyguard.tables.notation import KNOWN
 
+# The text of a missing value, a category of every column of text.
 MISSING = ""
-"""The text of a missing value, a category of every column of text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -30,6 +30,7 @@ from proxyguard.registry.test import Bound, ComponentTest, Family, Score
 
 OneMode = TypeVar("OneMode", bound=Mode)
 
+# Every mode, the plainest first; the first is the default.
 MODES: tuple[type[Mode], ...] = (
     Direct,  # Theorem 6; theory section 2
     Named,  # Theorem 5
@@ -42,13 +43,12 @@ MODES: tuple[type[Mode], ...] = (
     Sequential,  # theory section 5: draws after the opening, look by look
     Stream,  # Proposition 19: candidates after the opening, round by round
 )
-"""Every mode, the plainest first; the first is the default."""
 
+# The mode of a claim about a mechanism that names none.
 DEFAULT = Direct.mode
-"""The mode of a claim about a mechanism that names none."""
 
+# The mode of a claim about named releases.
 NO_MECHANISM = Releases.mode
-"""The mode of a claim about named releases."""
 
 
 class Choices(TypedDict, total=False):

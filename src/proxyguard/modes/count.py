@@ -39,8 +39,8 @@ from proxyguard.registry.numbers import listed, share
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest, Requirements
 
+# Cap on a log e-value: exp(600) is far above any 1/alpha, and a cap only weakens.
 LARGEST = 600.0
-"""Cap on a log e-value: exp(600) is far above any 1/alpha, and a cap only weakens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,14 +43,14 @@ Rng = np.random.Generator
 Choice = Fraction | int | Enum
 Decider = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
 
+# How often the kinds of release are drawn for one target, where a sum does not do.
 REDRAWS = 4
-"""How often the kinds of release are drawn for one target, where a sum does not do."""
 
 SHARES = ("0.5", "0.8", "0.9", "0.95")
+# Shares of the error that are tried.
 TARGET_SHARES = ("0.5", "0.8", "0.9")
-"""Shares of the error that are tried."""
+# Slacks that are tried, as shares of the margin.
 SLACKS = (0.3, 0.45, 0.6, 0.75, 0.9)
-"""Slacks that are tried, as shares of the margin."""
 
 
 class Asked(Protocol):
@@ -292,8 +292,8 @@ def _planned_claim(
     return planned(Claim.of(choices))
 
 
+# Bounds that are compared, ours first.
 BOUNDS = ("sharp", "rescaled", "paper")
-"""Bounds that are compared, ours first."""
 
 
 # Counts that validate.

@@ -47,17 +47,16 @@ from proxyguard.registry.test import (
     ramp_sensitivity,
 )
 
+# Ramp widths that are tried, as shares of the pilots' distance to the cutoff, widest first.
+#
+# Registered widths rest on these: other shares would be another rule, under another name.
 WIDTHS = (
     "2", "1.5", "1.2", "1", "0.9", "0.8", "0.7", "0.6", "0.5", "0.4", "0.3", "0.25", "0.2", "0.15",
     "0.1",
 )  # fmt: skip
-"""Ramp widths that are tried, as shares of the pilots' distance to the cutoff, widest first.
 
-Registered widths rest on these: other shares would be another rule, under another name.
-"""
-
+# How much larger a predicted bound must be to be preferred: machines differ in the last digit.
 APART = 1e-9
-"""How much larger a predicted bound must be to be preferred: machines differ in the last digit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

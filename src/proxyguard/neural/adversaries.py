@@ -19,11 +19,11 @@ from proxyguard.neural.batched import new_linear, product
 from proxyguard.neural.encoding import EncodedTables
 from proxyguard.neural.noise import Streams
 
+# Added to the variance by batch normalisation, as PyTorch does.
 NORM_EPSILON = 1e-5
-"""Added to the variance by batch normalisation, as PyTorch does."""
 ADAM_EPSILON = 1e-8
+# Words of noise are below it.
 WORDS = float(2**32)
-"""Words of noise are below it."""
 
 
 class FlatAdam:

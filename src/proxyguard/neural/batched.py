@@ -23,8 +23,8 @@ from proxyguard.adapters.networks import DEVICE, LIBRARY, PROCESSOR, Device
 from proxyguard.errors import DrawError
 from proxyguard.neural.noise import Purpose, Streams
 
+# Without it cuBLAS refuses to be deterministic.
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
-"""Without it cuBLAS refuses to be deterministic."""
 Result = TypeVar("Result")
 
 

@@ -17,12 +17,12 @@ from torch import Tensor
 from proxyguard.adapters.networks import MULTIPLE
 from proxyguard.neural.encoding import BlockGroup, by_size, groups_by_size
 
+# The cosine schedule starts so far from its top: its first steps would add almost nothing.
 OFFSET = 0.008
-"""The cosine schedule starts so far from its top: its first steps would add almost nothing."""
+# No step of the schedule adds more.
 MOST_NOISE = 0.999
-"""No step of the schedule adds more."""
+# The logarithm of a chance of none: times 0 it is 0, where that of minus infinity is not.
 NEVER = -1e30
-"""The logarithm of a chance of none: times 0 it is 0, where that of minus infinity is not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,13 +34,13 @@ from proxyguard.neural.chain import (
 from proxyguard.neural.encoding import BlockGroup
 from proxyguard.neural.noise import Purpose, Streams
 
+# The longest wave of the embedding of times, in steps over two pi.
 SLOWEST = 10_000.0
-"""The longest wave of the embedding of times, in steps over two pi."""
+# Noise is computed for so many steps in one call, or for so many numbers of a draw: on a GPU a call
+# costs the same for one step as for all. They are part of which numbers a seed gives.
 STEPS_AT_ONCE, NUMBERS_AT_ONCE = 16, 1 << 16
-"""Noise is computed for so many steps in one call, or for so many numbers of a draw: on a GPU a
-call costs the same for one step as for all. They are part of which numbers a seed gives."""
+# Where the vectors of classes stand among the layers that take noise for their weights.
 CLASS_LAYER = 1_000
-"""Where the vectors of classes stand among the layers that take noise for their weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,8 +408,8 @@ def train(
     return training.average
 
 
+# Steps of each size before one is recorded: libraries set themselves up in the first.
 WARM = 3
-"""Steps of each size before one is recorded: libraries set themselves up in the first."""
 
 
 def _train_by_graph(training: _Training) -> None:

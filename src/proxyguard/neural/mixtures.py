@@ -21,38 +21,38 @@ from proxyguard.neural.batched import product
 from proxyguard.neural.noise import Purpose, Streams
 
 COMPONENTS = 10
+# Prior of the Dirichlet process.
 CONCENTRATION = 1e-3
-"""Prior of the Dirichlet process."""
 ITERATIONS = 100
+# Change of the lower bound that ends EM.
 TOLERANCE = 1e-3
-"""Change of the lower bound that ends EM."""
+# Added to every variance, in the units of the column, as scikit-learn does.
 REGULAR = 1e-6
-"""Added to every variance, in the units of the column, as scikit-learn does."""
+# Shares of the column's variance that are added at most: a column of small numbers, with a
+# deviation below 0.01, would drown in what scikit-learn adds.
 DROWNING = 1e-2
-"""Shares of the column's variance that are added at most: a column of small numbers, with a
-deviation below 0.01, would drown in what scikit-learn adds."""
+# A component with less weight is not used.
 KEPT = 0.005
-"""A component with less weight is not used."""
+# Added to the chance of every component that is kept.
 FLOOR = 1e-6
-"""Added to the chance of every component that is kept."""
+# Standard deviations that a normalised number is in units of.
 REACH = 4.0
-"""Standard deviations that a normalised number is in units of."""
 LIMIT = 0.99
 
+# Candidates for every next centre, of which the best is taken, as in scikit-learn.
 TRIALS = 2 + int(math.log(COMPONENTS))
-"""Candidates for every next centre, of which the best is taken, as in scikit-learn."""
 LLOYD = 300
+# Sum of squared moves of the centres, in variances, that ends k-means.
 LLOYD_TOLERANCE = 1e-4
-"""Sum of squared moves of the centres, in variances, that ends k-means."""
 EPSILON = 10.0 * torch.finfo(torch.float64).eps
+# Scaled values as whole numbers, whose running sums are exact on every device.
 FIXED = 2.0**32
-"""Scaled values as whole numbers, whose running sums are exact on every device."""
+# Chances of rows to be the next centre as whole numbers, for the same reason.
 CHANCES = 2.0**30
-"""Chances of rows to be the next centre as whole numbers, for the same reason."""
+# Values, rows times components, that a CPU works on at a time: they stay in its cache.
 CACHED = 1 << 17
-"""Values, rows times components, that a CPU works on at a time: they stay in its cache."""
+# Steps of EM after which finished mixtures are taken out.
 CHECKED = 8
-"""Steps of EM after which finished mixtures are taken out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ MASK = 0xFFFFFFFF
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
+# Words of 32 bits that one counter gives.
 LANES = 4
-"""Words of 32 bits that one counter gives."""
+# Counters that a CPU works on at a time: their words stay in its cache through all rounds.
 CACHED = 1 << 15
-"""Counters that a CPU works on at a time: their words stay in its cache through all rounds."""
 
 
 class Purpose(IntEnum):

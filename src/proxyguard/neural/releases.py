@@ -13,10 +13,10 @@ from proxyguard.errors import DrawError
 TableNumbers = NDArray[np.float64]
 TableCodes = NDArray[np.int64]
 
+# Rows of a release that are sampled in one turn.
 SLICE = 20_000
-"""Rows of a release that are sampled in one turn."""
+# Turns, each of as many rows as are wanted, in which the wanted categories have to come.
 TURNS = 100
-"""Turns, each of as many rows as are wanted, in which the wanted categories have to come."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,10 +30,10 @@ from proxyguard.neural.releases import (
     collect,
 )
 
+# Quantiles that the scaling "quantile" is made of: one for so many rows, within these.
 KNOTS_PER_ROWS, LEAST_KNOTS, MOST_KNOTS = 30, 10, 1_000
-"""Quantiles that the scaling "quantile" is made of: one for so many rows, within these."""
+# Ranks are kept so far from 0 and 1, whose normal scores are infinite.
 EDGE = 1e-7
-"""Ranks are kept so far from 0 and 1, whose normal scores are infinite."""
 
 
 def layout_of(tables: TrainingTables, settings: TabDdpmSettings) -> DiffusedLayout:

@@ -23,8 +23,8 @@ from proxyguard.neural.mixtures import COMPONENTS
 from proxyguard.neural.noise import Purpose, Streams
 from proxyguard.neural.releases import SLICE, SampledRows, SampledTable, TrainingTables, collect
 
+# Standard deviation of a number within its component, to begin with.
 START = 0.1
-"""Standard deviation of a number within its component, to begin with."""
 NARROWEST, WIDEST = 0.01, 1.0
 
 

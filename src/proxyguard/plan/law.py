@@ -20,18 +20,17 @@ from proxyguard.exact.special import special
 from proxyguard.registry.numbers import Level, exact, flag, listed, real, real_array, reals
 from proxyguard.registry.requirement import Requirement
 
+# Kinds of record that stand for a continuous loss.
 QUANTILES = 400
-"""Kinds of record that stand for a continuous loss."""
 
+# Kinds of valid release that stand for a spread of margins.
 SPREAD = 7
-"""Kinds of valid release that stand for a spread of margins."""
 
+# Requirements that a law has at the most, those nearest to their limits: a workload has thousands.
 NEAREST = 10
-"""Requirements that a law has at the most, those nearest to their limits: a workload has
-thousands."""
 
+# Kinds of release that stand for many where a search asks often.
 REPRESENTATIVES = 48
-"""Kinds of release that stand for many where a search asks often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -32,11 +32,11 @@ from proxyguard.registry.numbers import MOST_RECORDS as LARGEST_TARGET
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest, default_test
 
+# Numbers of draws, and of records, that a search tries along one axis.
 SIZES = 9
-"""Numbers of draws, and of records, that a search tries along one axis."""
 
+# Largest sizes that a search tries where nothing else limits them.
 MOST_RECORDS, MOST_RELEASES = 20_000, 2_000
-"""Largest sizes that a search tries where nothing else limits them."""
 
 
 @dataclass(frozen=True, kw_only=True)

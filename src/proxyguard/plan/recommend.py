@@ -112,11 +112,11 @@ def paper_limits(
     )  # fmt: skip
 
 
+# Simulated targets of the table of ways, and of the chosen plan.
 TABLE, FINE = 1000, 4000
-"""Simulated targets of the table of ways, and of the chosen plan."""
 
+# How often the records of a plan are corrected where fresh targets give it another power.
 CORRECTIONS = 3
-"""How often the records of a plan are corrected where fresh targets give it another power."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

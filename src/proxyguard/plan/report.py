@@ -31,8 +31,8 @@ from proxyguard.printable import ShownAsPage, printable, toml, toml_key
 from proxyguard.registry.design import Design, Stratified
 from proxyguard.registry.test import Requirements
 
+# The chance with which screened records are to be enough.
 CERTAINTY = 0.95
-"""The chance with which screened records are to be enough."""
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
@@ -434,8 +434,8 @@ def decimal_text(value: Fraction) -> str:
     return str(value)
 
 
+# Records, and draws, along each axis.
 STEPS = 7
-"""Records, and draws, along each axis."""
 
 REPETITIONS = 120
 

@@ -138,8 +138,8 @@ def exact_score_rates(law: Law, audit: AuditPlan) -> tuple[Array, Array] | None:
     return rates_of_nested(law.releases, law.means, tails)
 
 
+# Sets of kinds of release that a sum may run over, before those that are alike are merged.
 MOST_SETS = 4096
-"""Sets of kinds of release that a sum may run over, before those that are alike are merged."""
 
 
 def rates_of_nested(
@@ -187,42 +187,42 @@ def _nested(law: Law) -> bool:
     return True
 
 
+# Simulated targets of the search.
 COARSE = 200
-"""Simulated targets of the search."""
 
+# Plans whose power differs by less are alike: doubt and then the cost decide between them.
 CLOSE = 0.005
-"""Plans whose power differs by less are alike: doubt and then the cost decide between them."""
 
+# Settings of one way at one size whose power differs by less are alike.
 ALIKE = 0.001
-"""Settings of one way at one size whose power differs by less are alike."""
 
+# Of its margin, what a law keeps when it is doubted; reliability loses half its excess.
 DOUBTED_MARGIN = 0.85
-"""Of its margin, what a law keeps when it is doubted; reliability loses half its excess."""
 
+# How far the largest sizes may fall short of a goal, on few targets, before it is given up.
 OUT_OF_REACH = 0.2
-"""How far the largest sizes may fall short of a goal, on few targets, before it is given up."""
 
+# Losses that one evaluation of a search may bet on, a fraction of a second.
 EFFORT = 6e6
-"""Losses that one evaluation of a search may bet on, a fraction of a second."""
 
+# Fewest targets that are bet on; evaluations that this many may cost before betting is left out of
+# a search; evaluations that a search may cost in all.
 LEAST_TARGETS, DEAREST, EVALUATIONS = 60, 8, 40
-"""Fewest targets that are bet on; evaluations that this many may cost before betting is left out
-of a search; evaluations that a search may cost in all."""
 
+# Losses that could be bet on in the time that a way is tuned in without any.
 TUNING = 200_000
-"""Losses that could be bet on in the time that a way is tuned in without any."""
 
+# How far behind, where powers are neither small nor near 1, a way is not asked again.
 BEHIND = 0.1
-"""How far behind, where powers are neither small nor near 1, a way is not asked again."""
 
+# Ratio to which a least number of records is bracketed, and how near to the goal will do.
 TOLERANCE, NEAR = 1.05, 0.01
-"""Ratio to which a least number of records is bracketed, and how near to the goal will do."""
 
+# About how many sizes a search tries, for who watches it.
 SIZES_TRIED = 30
-"""About how many sizes a search tries, for who watches it."""
 
+# Where the probit of a power is a line in the root of the records, minus its value at none.
 STEEP = 2.5
-"""Where the probit of a power is a line in the root of the records, minus its value at none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

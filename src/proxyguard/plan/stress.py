@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 RELIABILITY_ERRORS = (-0.10, -0.05, -0.02, 0.0, 0.02, 0.05)
 MARGIN_FACTORS = (0.7, 0.85, 1.0, 1.15)
 REPETITIONS = 200
+# Sizes, and ways at the chosen size, that a misspecified law may prefer.
 RIVALS = 6
-"""Sizes, and ways at the chosen size, that a misspecified law may prefer."""
 NOTHING = Power(value=0.0, standard_error=0.0, repetitions=0)
 
 
@@ -181,8 +181,8 @@ class _Worlds:
         return self._kept[factor]
 
 
+# Looks of a default schedule.
 LOOKS = 40
-"""Looks of a default schedule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

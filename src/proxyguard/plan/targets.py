@@ -36,8 +36,8 @@ from proxyguard.registry.test import ComponentTest, Statistics, pvalues
 Places = NDArray[np.intp]
 Targeted = NDArray[np.bool_] | None  # some of the targets; None: all
 
+# Drawn records that exist at once.
 TILE = 200_000
-"""Drawn records that exist at once."""
 
 
 class Targets:

@@ -26,14 +26,14 @@ from proxyguard.report.html import data_markup, render_page
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+# The chance that is wanted where a plan names none.
 WANTED = 0.8
-"""The chance that is wanted where a plan names none."""
 
+# Tests of losses that are not two-valued, by their names and in words.
 TESTS = [("betting", "betting, approximately"), ("chernoff", "Chernoff, approximately")]
-"""Tests of losses that are not two-valued, by their names and in words."""
 
+# Modes that the page computes.
 PAGE_MODES = ("direct", "named")
-"""Modes that the page computes."""
 
 # The largest share of the way from a limit to the lower bound that a slider offers as a margin.
 _ROOM = 0.98

@@ -67,8 +67,8 @@ BATCH = 2**16
 SHOWN = 20
 # Bytes of text that are unpacked at once.
 BLOCK = 2**20
+# What may stand between the values of a release, whose makers need not know the declared one.
 SEPARATORS = ",;\t|"
-"""What may stand between the values of a release, whose makers need not know the declared one."""
 
 
 class RawTable:

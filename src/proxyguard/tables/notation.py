@@ -19,12 +19,12 @@ from proxyguard.exact.rounding import Array
 if TYPE_CHECKING:
     import pandas as pd
 
+# Dates from the year down, with or without a time: "2024-01-31", "2024-01-31 14:05".
 ISO = "ISO8601"
-"""Dates from the year down, with or without a time: "2024-01-31", "2024-01-31 14:05"."""
+# A column is in a notation if at least this share of what it holds is.
 MOST = 0.8
-"""A column is in a notation if at least this share of what it holds is."""
+# Different texts of a column that a notation is recognised from: the most frequent ones.
 LOOKED_AT = 5_000
-"""Different texts of a column that a notation is recognised from: the most frequent ones."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,7 @@ _DAYS = {
     "31-01-2024": "%d-%m-%Y",
 }
 _TIMES = {"": "", " 14:05": " %H:%M", " 14:05:59": " %H:%M:%S"}
+# The notations that are recognised, each called by an example of it; of equals the first.
 KNOWN: dict[str, Notation] = {
     "1234.5": Notation(),
     "1,234.5": Notation(thousands=","),
@@ -121,7 +122,6 @@ KNOWN: dict[str, Notation] = {
     "14:05": Notation(date="%H:%M"),
     "14:05:59": Notation(date="%H:%M:%S"),
 }  # fmt: skip
-"""The notations that are recognised, each called by an example of it; of equals the first."""
 
 
 _GAPS = frozenset(

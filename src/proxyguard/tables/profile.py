@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 ColumnKind = Literal["number", "date", "category", "text", "id-like", "constant", "empty"]
+# Records of which fewer tell nothing about ids.
 FEW = 20
-"""Records of which fewer tell nothing about ids."""
+# An id is another one for at least this share of the records.
 DISTINCT = 0.95
-"""An id is another one for at least this share of the records."""
+# Whole numbers of which a column has so many different ones may be codes.
 CODES = 10
-"""Whole numbers of which a column has so many different ones may be codes."""
+# Texts with blanks are free text if they are longer on average, or all different.
 LONG = 30
-"""Texts with blanks are free text if they are longer on average, or all different."""
 _CALLED_ID = re.compile(  # "id", "patient no", and "PatientID" as "patNr"
     r"(^|[^A-Za-z]|(?<=[a-z])(?=[A-Z]))(?i:id|ids|key|uuid|guid|index|nr|no|number)$"
 )

@@ -38,27 +38,27 @@ if TYPE_CHECKING:
 
 OutcomeKind = Literal["binary", "multiclass", "regression"]
 OUTCOME_KINDS: tuple[OutcomeKind, ...] = ("binary", "multiclass", "regression")
+# The limits unless others are given: shares, and of numbers shares of their range.
 LIMITS = {
     "error": "0.05", "Brier": "0.03", "absolute": "0.05", "squared": "0.01",
     "two-way shares": "0.05", "one-way shares": "0.05", "means": "0.05", "exposure": "0.10",
 }  # fmt: skip
-"""The limits unless others are given: shares, and of numbers shares of their range."""
+# Different labels of an outcome that is no number, at most.
 CLASSES = 20
-"""Different labels of an outcome that is no number, at most."""
+# Different whole numbers that are taken for classes, at most.
 FEW_NUMBERS = 10
-"""Different whole numbers that are taken for classes, at most."""
+# Labels that mean yes in whatever table.
 POSITIVE = ("1", "yes", "true", "y", "t", "positive", "pos", "ja", "oui", "si")
-"""Labels that mean yes in whatever table."""
+# Cells of all two-way tables, at most: each is a requirement with two sides.
 CELLS = 800
-"""Cells of all two-way tables, at most: each is a requirement with two sides."""
+# Records that judge, from which on shares are told more finely.
 MANY = 2_000
-"""Records that judge, from which on shares are told more finely."""
+# The limit of shares that fewer records judge.
 COARSE_LIMIT = "0.1"
-"""The limit of shares that fewer records judge."""
+# Share that the most frequent text of a column has at least, for shares to be asked of it.
 COMMON = 0.02
-"""Share that the most frequent text of a column has at least, for shares to be asked of it."""
+# The attacks of an exposure.
 ATTACKS = ("dcr", "domias")
-"""The attacks of an exposure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,8 +33,8 @@ CONTENTS = (
     ("seen", "What was seen"), ("releases", "Every release"), ("columns", "Every column"),
     ("notes", "What was guessed"), ("way", "The way on"),
 )  # fmt: skip
+# Where a page carries its declaration.
 DECLARED = "audit-toml"
-"""Where a page carries its declaration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,20 +41,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TEXTS = (".csv", ".tsv", ".txt")
+# Endings of the files of a folder that are taken for releases.
 SUFFIXES = (*TEXTS, *(f"{suffix}.gz" for suffix in TEXTS), ".parquet", *IPC)
-"""Endings of the files of a folder that are taken for releases."""
+# Texts that stand for a missing value; the page says so.
 MISSING = ("", "NA", "NaN", "nan", "N/A", "n/a", "NULL", "null", "None", "?")
-"""Texts that stand for a missing value; the page says so."""
+# Records that judge, at least: with fewer nothing could be told.
 FEWEST = 30
-"""Records that judge, at least: with fewer nothing could be told."""
+# What a column without a name is called.
 UNNAMED = "unnamed column"
-"""What a column without a name is called."""
+# Share of the table that is set aside where the releases are made here, or nobody said.
 RESERVED = 0.3
-"""Share of the table that is set aside where the releases are made here, or nobody said."""
 
 
+# Share of rows that attacks compare with, where nothing else is left for them.
 REFERENCE = 0.3
-"""Share of rows that attacks compare with, where nothing else is left for them."""
 
 
 class Standing(Enum):
@@ -127,10 +127,10 @@ def read_source(source: object, what: str, notes: list[str] | None = None) -> pd
     return frame.rename(columns=dict.fromkeys(unnamed, UNNAMED)) if len(unnamed) == 1 else frame
 
 
+# Endings of files that are no tables here, though text among them would be read as one column.
 OTHERS = (".json", ".xlsx", ".xls", ".ods", ".sav", ".dta", ".sas7bdat", ".rds", ".rdata", ".pkl",
           ".pickle", ".zip", ".html", ".xml", ".pdf", ".db", ".sqlite", ".npy", ".npz", ".toml",
           ".py", ".ipynb")  # fmt: skip
-"""Endings of files that are no tables here, though text among them would be read as one column."""
 
 
 def csv_bytes(frame: pd.DataFrame, separator: str) -> bytes:

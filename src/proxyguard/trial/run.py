@@ -85,17 +85,17 @@ if TYPE_CHECKING:
 
     from proxyguard.plan.search import Progress
 
+# The learner that sources and releases are compared by.
 LEARNER = "default"
-"""The learner that sources and releases are compared by."""
 MADE_FROM, HOLDOUT = "made-from", "the holdout"
+# The first seed of an audit that follows: none of its draws was looked at here.
 LATER_SEED = 1000
-"""The first seed of an audit that follows: none of its draws was looked at here."""
+# Releases that are drawn, unless told.
 DRAWS = 40
-"""Releases that are drawn, unless told."""
+# Where the audit that is thrown away has its rows.
 TRAINING, JUDGING = "training-rows.parquet", "judging-rows.parquet"
-"""Where the audit that is thrown away has its rows."""
+# The folder of releases, and what that which makes them is called where nobody named it.
 FILES = "releases"
-"""The folder of releases, and what that which makes them is called where nobody named it."""
 
 
 def try_out(

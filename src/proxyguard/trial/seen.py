@@ -40,12 +40,12 @@ from proxyguard.trial.rows import Standing
 from proxyguard.trial.trial import SeenConclusion, SeenRequirement, SeenVerdict
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
+# How the two sides of a query are called; the sign of a deviation says which it is.
 SIDES = (" (target above release)", " (target below release)")
-"""How the two sides of a query are called; the sign of a deviation says which it is."""
 
 
+# Sentences on what one demand requires that a reader is given; there is one for each mean.
 MOST_SENTENCES = 3
-"""Sentences on what one demand requires that a reader is given; there is one for each mean."""
 
 
 @dataclass(frozen=True, kw_only=True)

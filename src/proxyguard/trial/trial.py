@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PAGE = "page.html"
+# The records of an audit that is begun in Python.
 FRESH = "fresh.parquet"
-"""The records of an audit that is begun in Python."""
+# Rows that were kept for an audit, and the rest of their table, from which it learns.
 FRESH_ROWS, OTHER_ROWS = "fresh.csv", "other-rows.csv"
-"""Rows that were kept for an audit, and the rest of their table, from which it learns."""
 SUMMARY = "summary.json"
 EXPLORATORY = "Exploratory: nothing was registered before the data were seen."
 SEEN = (
