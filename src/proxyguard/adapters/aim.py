@@ -30,12 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.adapters.kept import FILE, KeptFit, inner_folder
-from proxyguard.adapters.marginals import (
-    ColumnPair,
-    Factors,
-    FitPlan,
-    fit_privately,
-)
+from proxyguard.adapters.marginals import ColumnPair, Factors, FitPlan, fit_privately
 from proxyguard.adapters.privacy import epsilon_at, rho_within
 from proxyguard.adapters.settings import exact, one_of, pair, whole
 from proxyguard.adapters.tabular import CategoryCodes

@@ -39,13 +39,7 @@ from proxyguard.audit.development import (
     validation_risks,
 )
 from proxyguard.audit.draw import tasks
-from proxyguard.audit.folder import (
-    CERTIFICATE,
-    EVIDENCE,
-    RELEASES,
-    REPORTS,
-    AuditFolder,
-)
+from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, RELEASES, REPORTS, AuditFolder
 from proxyguard.audit.home import DataFolders, Home, default_home
 from proxyguard.audit.jobs import fit_job
 from proxyguard.audit.open import Opener
@@ -57,15 +51,7 @@ from proxyguard.documents.evidence import Evidence
 from proxyguard.documents.ledger import DesignText, SealedMember
 from proxyguard.documents.registry import Registry
 from proxyguard.draw.catalog import load_generator
-from proxyguard.draw.child import (
-    LENGTH,
-    Sink,
-    answer_once,
-    put,
-    refuse_without_fork,
-    started,
-    take,
-)
+from proxyguard.draw.child import LENGTH, Sink, answer_once, put, refuse_without_fork, started, take
 from proxyguard.draw.confine import Needs, confine
 from proxyguard.draw.drawing import Fitter, Worker
 from proxyguard.draw.job import DrawJob

@@ -72,13 +72,7 @@ from proxyguard.audit.seal import (
 from proxyguard.audit.twice import LIMIT, drawn_twice
 from proxyguard.documents.registry import ReleaseFile, ResolvedNumber, ResolvedRequirement
 from proxyguard.documents.releases import GivenRelease, ReleaseManifest
-from proxyguard.draw.catalog import (
-    PROCEDURES,
-    find_pipeline,
-    is_built_in,
-    is_ours,
-    procedure_path,
-)
+from proxyguard.draw.catalog import PROCEDURES, find_pipeline, is_built_in, is_ours, procedure_path
 from proxyguard.draw.job import Survey
 from proxyguard.draw.pool import can_fork
 from proxyguard.draw.protocol import Seed, outcomes

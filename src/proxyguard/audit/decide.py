@@ -16,11 +16,7 @@ from itertools import takewhile
 from proxyguard.audit.development import MemberDevelopment, own_members
 from proxyguard.audit.folder import RELEASES, AuditFolder
 from proxyguard.audit.grant import granted_again, release_set
-from proxyguard.audit.register import (
-    check_claim,
-    check_sizes,
-    recorded_privacy,
-)
+from proxyguard.audit.register import check_claim, check_sizes, recorded_privacy
 from proxyguard.audit.reserve import claim_status
 from proxyguard.audit.rules import measures_of
 from proxyguard.audit.stated import reading_place, redrawn, stated_not_checked

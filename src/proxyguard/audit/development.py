@@ -24,22 +24,13 @@ from proxyguard.audit.home import DataFolders
 from proxyguard.audit.jobs import Descriptions, draw_job
 from proxyguard.audit.rules import provisional_measure
 from proxyguard.documents.ledger import DevelopmentRole, SealedMember
-from proxyguard.documents.registry import (
-    Facts,
-    NoFacts,
-    PilotFacts,
-    SourceModel,
-)
+from proxyguard.documents.registry import Facts, NoFacts, PilotFacts, SourceModel
 from proxyguard.documents.releases import Draw, DrawnRelease
 from proxyguard.draw.job import DrawJob
 from proxyguard.draw.messages import DrawResult, Failed, FittedRelease
 from proxyguard.draw.pool import BatchCheck, DrawingPool, Draws, Keep, draw_groups
 from proxyguard.draw.protocol import Fitted, Inputs, Seed, features, members_in, outcomes, predict
-from proxyguard.draw.sources import (
-    allowed_files,
-    changed_settings,
-    refuse_changes,
-)
+from proxyguard.draw.sources import allowed_files, changed_settings, refuse_changes
 from proxyguard.errors import DrawError, RegistryError, SealError
 from proxyguard.exact.rounding import Array
 from proxyguard.losses.measure import Measure, Predicted
@@ -47,9 +38,7 @@ from proxyguard.losses.query import CodedRecords
 from proxyguard.models.stored import load_model, model_bytes
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.fields import number
-from proxyguard.registry.parts import (
-    Drawn,
-)
+from proxyguard.registry.parts import Drawn
 from proxyguard.registry.requirement import NARROWEST, WIDEST
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.fingerprint import canonical_value

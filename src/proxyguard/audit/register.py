@@ -15,12 +15,7 @@ from dataclasses import replace
 from proxyguard.adapters.kept import kept_folders
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.audit.development import NOTHING_LEARNED, MemberDevelopment, Workplace, develop
-from proxyguard.audit.folder import (
-    DECLARATION,
-    AuditFolder,
-    registry_name,
-    snapshot_name,
-)
+from proxyguard.audit.folder import DECLARATION, AuditFolder, registry_name, snapshot_name
 from proxyguard.audit.home import Home, extra_versions
 from proxyguard.audit.jobs import check_source, forbidden_paths, release_schema
 from proxyguard.audit.members import MemberCounts
@@ -46,18 +41,8 @@ from proxyguard.documents.registry import (
 from proxyguard.draw.catalog import is_random, path_origin
 from proxyguard.draw.job import Survey
 from proxyguard.draw.protocol import Generator
-from proxyguard.draw.sources import (
-    Described,
-    allowed_files,
-    changed_origin,
-    refuse_changes,
-)
-from proxyguard.errors import (
-    LossMismatch,
-    RegistryError,
-    StageError,
-    UnsupportedDesign,
-)
+from proxyguard.draw.sources import Described, allowed_files, changed_origin, refuse_changes
+from proxyguard.errors import LossMismatch, RegistryError, StageError, UnsupportedDesign
 from proxyguard.losses.measure import Measure
 from proxyguard.losses.records import check_size
 from proxyguard.modes.catalog import NO_MECHANISM

@@ -11,12 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from proxyguard.documents.registry import (
-    Facts,
-    Registry,
-    ResolvedNumber,
-    ResolvedRequirement,
-)
+from proxyguard.documents.registry import Facts, Registry, ResolvedNumber, ResolvedRequirement
 from proxyguard.errors import RegistryError
 from proxyguard.losses.measure import (
     Measure,

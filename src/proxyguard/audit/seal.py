@@ -50,11 +50,7 @@ from proxyguard.losses.records import Records, weight_shares
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import Weighted, clusters_of
 from proxyguard.registry.fields import Query
-from proxyguard.registry.target import (
-    StratifiedDesign,
-    Target,
-    WithoutReplacementDesign,
-)
+from proxyguard.registry.target import StratifiedDesign, Target, WithoutReplacementDesign
 from proxyguard.seal.crypto import Holder, Passphrase, Recipient, identity_problem
 from proxyguard.seal.fingerprint import RecordSet, TablePrints, canonical_value
 from proxyguard.seal.journal import writing

@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pydantic import JsonValue
 
-from proxyguard.audit.apart import (
-    Describe,
-    References,
-    Risks,
-    ask,
-    rescore_apart,
-    source_risks,
-)
+from proxyguard.audit.apart import Describe, References, Risks, ask, rescore_apart, source_risks
 from proxyguard.audit.attacks import MemberAttacks, check_found
 from proxyguard.audit.decide import (
     EXCLUDED,
@@ -60,12 +53,7 @@ from proxyguard.audit.grant import read_grant, release_set
 from proxyguard.audit.home import default_home
 from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.outcome import report_bytes
-from proxyguard.audit.register import (
-    check_excluded,
-    drawn_part,
-    schedule_of,
-    void_exclusions,
-)
+from proxyguard.audit.register import check_excluded, drawn_part, schedule_of, void_exclusions
 from proxyguard.audit.rules import planned_records, resolve_limits, resolve_roles
 from proxyguard.audit.score import check_answers
 from proxyguard.audit.sequential import (

@@ -30,12 +30,7 @@ from proxyguard.modes.evidence import Decision, rescale
 from proxyguard.modes.sequential import SequentialPlan
 from proxyguard.printable import Shown
 from proxyguard.registry.design import Design, WithoutReplacement, as_design
-from proxyguard.registry.numbers import (
-    Level,
-    as_seed,
-    exact,
-    share,
-)
+from proxyguard.registry.numbers import Level, as_seed, exact, share
 from proxyguard.registry.requirement import Requirement, as_requirements
 from proxyguard.registry.test import Bound, ComponentTest
 

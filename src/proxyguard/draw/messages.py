@@ -16,11 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Annotated, Literal, NamedTuple, TypeVar
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    ValidationError,
-)
+from pydantic import BeforeValidator, Field, ValidationError
 
 from proxyguard.documents.document import NumberText
 from proxyguard.documents.registry import ReleaseFile

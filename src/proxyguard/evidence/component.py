@@ -15,13 +15,7 @@ import numpy as np
 
 from proxyguard.errors import LossMismatch
 from proxyguard.exact import mean as exact_mean
-from proxyguard.exact.rounding import (
-    Array,
-    Integers,
-    at_most,
-    round_down,
-    round_up,
-)
+from proxyguard.exact.rounding import Array, Integers, at_most, round_down, round_up
 from proxyguard.losses.cell import Column
 from proxyguard.registry.design import Design, Sampling, Stratified
 from proxyguard.registry.requirement import Requirement

@@ -26,14 +26,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from proxyguard.draw.catalog import load_callable
-from proxyguard.draw.child import (
-    LENGTH,
-    ChildLine,
-    answer_once,
-    put,
-    refuse_without_fork,
-    started,
-)
+from proxyguard.draw.child import LENGTH, ChildLine, answer_once, put, refuse_without_fork, started
 from proxyguard.draw.confine import Needs, confine, leave_network
 from proxyguard.draw.processes import in_a_fork
 from proxyguard.errors import AttackRefused, UntrustedCode

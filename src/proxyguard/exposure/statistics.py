@@ -18,11 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.errors import LossMismatch
-from proxyguard.exact.exposure import (
-    advantage_pvalues,
-    hypergeometric_lower,
-    hypergeometric_upper,
-)
+from proxyguard.exact.exposure import advantage_pvalues, hypergeometric_lower, hypergeometric_upper
 from proxyguard.exact.rounding import Array
 from proxyguard.registry.exposure import ThresholdRule
 from proxyguard.registry.numbers import Level, exact

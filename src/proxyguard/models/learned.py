@@ -20,13 +20,7 @@ from proxyguard.documents.canonical import Plain
 from proxyguard.errors import SealError
 from proxyguard.exact.rounding import Array
 from proxyguard.models.features import FeatureColumns, Features, FeatureTable
-from proxyguard.models.npy import (
-    Content,
-    SmallIntegers,
-    Stored,
-    check_classes,
-    checked_texts,
-)
+from proxyguard.models.npy import Content, SmallIntegers, Stored, check_classes, checked_texts
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,15 +21,7 @@ from proxyguard.exact.planning import least_releases_named
 from proxyguard.modes import planning
 from proxyguard.modes.claim import Levels, Tests, level, optional_level, read_by, word
 from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound, from_count, from_most
-from proxyguard.modes.planning import (
-    Asked,
-    AuditNeeds,
-    AuditPlan,
-    Choice,
-    Planned,
-    Settings,
-    Way,
-)
+from proxyguard.modes.planning import Asked, AuditNeeds, AuditPlan, Choice, Planned, Settings, Way
 from proxyguard.modes.violation import ScoredViolations
 from proxyguard.plan.law import Law
 from proxyguard.registry import budget as budgets

@@ -29,27 +29,13 @@ from proxyguard.exact.sharp import (
 from proxyguard.modes import planning
 from proxyguard.modes.claim import Levels, Tests, choice, level, optional_level
 from proxyguard.modes.evidence import DirectEvidence, MechanismEvidence, ReliabilityBound, rescale
-from proxyguard.modes.planning import (
-    Asked,
-    AuditNeeds,
-    AuditPlan,
-    Choice,
-    Planned,
-    Settings,
-    Way,
-)
+from proxyguard.modes.planning import Asked, AuditNeeds, AuditPlan, Choice, Planned, Settings, Way
 from proxyguard.modes.violation import ScoredViolations
 from proxyguard.plan.law import Law
 from proxyguard.plan.targets import Targets, most_accepted
 from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget
-from proxyguard.registry.design import (
-    Design,
-    Sampling,
-    has_weights,
-    sees_losses,
-    tests_excess,
-)
+from proxyguard.registry.design import Design, Sampling, has_weights, sees_losses, tests_excess
 from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.test import Bound, ComponentTest, Requirements, Score, slack_scores
 

@@ -32,12 +32,7 @@ from proxyguard.plan.targets import Targets, count_pvalues
 from proxyguard.registry.design import Design, Iid, Sampling, Stratified
 from proxyguard.registry.numbers import Level
 from proxyguard.registry.requirement import Requirement
-from proxyguard.registry.test import (
-    ComponentTest,
-    Requirements,
-    Statistics,
-    pvalues,
-)
+from proxyguard.registry.test import ComponentTest, Requirements, Statistics, pvalues
 
 Rng = np.random.Generator
 Choice = Fraction | int | Enum

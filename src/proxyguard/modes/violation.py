@@ -13,12 +13,7 @@ from proxyguard.exact.multiplicity import holm
 from proxyguard.exact.rounding import Array, weaken_upper
 from proxyguard.exact.sharp import default_violation_threshold, sharp_lower, sharp_pvalue
 from proxyguard.modes.claim import AtLevels, Levels, MechanismClaim, level, optional_level, read_by
-from proxyguard.modes.evidence import (
-    DirectEvidence,
-    MechanismEvidence,
-    ReliabilityBound,
-    from_most,
-)
+from proxyguard.modes.evidence import DirectEvidence, MechanismEvidence, ReliabilityBound, from_most
 from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.numbers import flag

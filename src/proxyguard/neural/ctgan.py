@@ -20,11 +20,7 @@ from torch import Tensor
 
 from proxyguard.adapters.networks import ConditionLaw, CtganSettings
 from proxyguard.errors import DrawError
-from proxyguard.neural.adversaries import (
-    WORDS,
-    RowCritic,
-    RowGenerator,
-)
+from proxyguard.neural.adversaries import WORDS, RowCritic, RowGenerator
 from proxyguard.neural.encoding import EncodedTables, Layout, encode_tables
 from proxyguard.neural.noise import Purpose, Streams
 from proxyguard.neural.releases import SampledRows, SampledTable, TrainingTables, collect

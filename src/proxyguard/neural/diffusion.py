@@ -24,13 +24,7 @@ from torch import Tensor
 
 from proxyguard.adapters.networks import TabDdpmSettings
 from proxyguard.neural.batched import Adam, Linear, new_linear
-from proxyguard.neural.chain import (
-    NEVER,
-    DiffusedLayout,
-    Process,
-    aligned,
-    is_code,
-)
+from proxyguard.neural.chain import NEVER, DiffusedLayout, Process, aligned, is_code
 from proxyguard.neural.encoding import BlockGroup
 from proxyguard.neural.noise import Purpose, Streams
 

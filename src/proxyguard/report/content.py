@@ -32,14 +32,7 @@ from proxyguard.documents.certificate import (
 from proxyguard.documents.document import FORMAT, Document
 from proxyguard.exact.binomial import clopper_pearson_lower
 from proxyguard.report import evidence, exposure, record
-from proxyguard.report.sources import (
-    COLUMNS,
-    SECTIONS,
-    Sources,
-    SpentLevels,
-    cut,
-    evidence_rows,
-)
+from proxyguard.report.sources import COLUMNS, SECTIONS, Sources, SpentLevels, cut, evidence_rows
 
 # Counts from which invalid releases were taken out before.
 _COUNTED = (
