@@ -596,7 +596,7 @@ def test_what_has_no_outcome_may_be_left_out_of_every_table(tmp_path: Path) -> N
 ASKED = (
     '{ share = { big = "1" } }', '{ mean = "first", range = ["-2", "2"] }',
     '{ ratio = ["second", "one"], ranges = { second = ["-3", "3"], one = ["0", "1"] } }',
-    '{ correlation = ["first", "second"], range = ["-4", "4"] }',
+    '{ correlation = ["first", "second"], range = ["-4", "4"] }', '{ share = { label = "yes" } }',
 )  # fmt: skip
 
 
@@ -626,14 +626,14 @@ def test_a_release_answers_with_all_its_rows_also_those_without_an_outcome(tmp_p
         x, z = ((frame[c] - shift[c][0]) / shift[c][1] for c in ("first", "second"))
         return [
             frame["big"].mean(), frame["first"].clip(-2, 2).mean(), 0.0,
-            (x * z).clip(-4, 4).mean(),
+            (x * z).clip(-4, 4).mean(), (frame["label"] == "yes").mean(),
         ]  # fmt: skip
 
     wanted = answers(tables["target"])
     found = np.array(evidence_of(audit, "files")["derived"]["estimates"])
     for k in range(5):
         gaps = np.array(wanted) - answers(tables[f"releases/{k}"])
-        for j in (0, 1, 3):
+        for j in (0, 1, 3, 4):
             assert found[k][2 + 2 * j] == pytest.approx(gaps[j], abs=1e-6)
     # A ratio is within its limit where a - (c + 0.4) b is below 0, of the whole release's c.
     ratios = [t["second"].clip(-3, 3).mean() for t in tables.values()]

@@ -57,12 +57,13 @@ def test_init_shows_the_code_that_a_page_brings(tmp_path: Path) -> None:
     assert said["named_code"] == ["theirs:Learner"]
 
 
-def test_init_sends_what_cannot_be_read_to_check(tmp_path: Path) -> None:
+def test_init_says_why_what_it_wrote_cannot_be_honoured(tmp_path: Path) -> None:
     folder, done = begun(tmp_path, "format = 1\n")
-    assert done.exit_code == 0
-    assert done.stdout.splitlines()[-2:] == [
-        f"{folder / 'audit.toml'} cannot be honoured yet.", f"Next: proxyguard check {folder}",
-    ]  # fmt: skip
+    assert done.exit_code == 1
+    assert (folder / "audit.toml").exists()
+    said = str(done.exception)
+    assert f"{folder / 'audit.toml'} is there to be mended: audit.toml cannot be honoured:" in said
+    assert "purpose: missing" in said
 
 
 @pytest.mark.parametrize(

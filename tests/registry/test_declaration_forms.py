@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from proxyguard.audit.rules import measures_of
+from proxyguard.documents.registry import ResolvedNumber, ResolvedQuery, ResolvedRequirement
 from proxyguard.errors import RegistryError
 from proxyguard.exact.multiplicity import Dependence
 from proxyguard.modes.claim import Claim
@@ -20,6 +22,7 @@ from proxyguard.registry.design import (
     WithoutReplacement,
 )
 from proxyguard.registry.parts import ClaimPart
+from proxyguard.registry.requirement import required
 from proxyguard.registry.test import Bound, ComponentTest, Family, Score
 
 RISK: dict[str, Any] = {"name": "risk", "loss": "brier", "form": "absolute", "limit": "0.2"}
@@ -591,15 +594,27 @@ def test_a_plan_of_its_own_is_no_fixed_claim(claim: dict[str, Any]) -> None:
     "asks",
     [
         {"group": {"y": "yes"}},
-        {"loss": None, "form": "query", "query": {"share": {"y": "yes"}}},
+        {"loss": None, "form": "query", "query": {"mean": "y", "range": ["0", "1"]}},
         {"loss": None, "form": "query", "query": {"share": {"x": "a"}}, "group": {"y": "yes"}},
     ],
 )
-def test_nobody_slips_out_of_a_group_or_cell_by_a_missing_outcome(asks: dict[str, Any]) -> None:
+def test_nobody_slips_out_of_a_group_or_mean_by_a_missing_outcome(asks: dict[str, Any]) -> None:
     part = {key: one for key, one in {**RISK, **asks}.items() if one is not None}
     read(value(requirement=[part]))
-    with pytest.raises(RegistryError, match="cannot say who belongs to a group or a cell"):
+    with pytest.raises(RegistryError, match="says neither who belongs to a group"):
         read(value(requirement=[part], target=target(missing_outcomes="worst")))
+
+
+def test_a_share_of_an_outcome_that_may_be_missing_is_of_those_known_to_have_it() -> None:
+    part = {"name": "ill", "form": "query", "query": {"share": {"y": "yes"}}, "limit": "0.1"}
+    (member,) = read(value(requirement=[part], target=target(missing_outcomes="worst"))).members
+    query = ResolvedQuery(name="ill", low="0", high="1", column=None, cell=(("y", "yes"),))
+    limit = ResolvedNumber(value="0.1", rule="as declared", inputs={})
+    resolved = ResolvedRequirement(
+        part=member.requirement[0], limit=limit, slack=None, queries=(query,)
+    )
+    (said,) = required([m.requirement for m in measures_of(member, [resolved])])
+    assert said.startswith("The share of records known to have y = yes in a release may differ")
 
 
 def test_a_missing_outcome_is_written_in_one_place() -> None:

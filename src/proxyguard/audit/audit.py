@@ -164,12 +164,9 @@ class Audit:
         self.home.make_signing_key()
         return written
 
-    def begun(self) -> Begun | None:
-        """Return what the declaration wants put where, and whose code it runs; None if unread."""
-        try:
-            return begun(self.folder.declaration(), self.place.data, self.folder.path.parent)
-        except RegistryError:
-            return None
+    def begun(self) -> Begun:
+        """Return what the declaration wants put where, and whose code it runs."""
+        return begun(self.folder.declaration(), self.place.data, self.folder.path.parent)
 
     def check(self, *, draw: bool = True) -> Check:
         """Say whether the audit could succeed as declared, before anything irreversible.

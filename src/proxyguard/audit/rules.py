@@ -273,7 +273,9 @@ def measures_of(member: Member, resolved: Sequence[ResolvedRequirement]) -> list
             coding = codings(declared.query)
             for query in requirement.queries:
                 bounded = BoundedQuery.of(query, coding)
-                measures += measure_query(declared, bounded, limit=limit, slack=slack)
+                measures += measure_query(
+                    declared, bounded, limit=limit, slack=slack, gaps=_gaps(member)
+                )
         elif member.target.losses is not None:
             measures.append(_given(declared, limit, slack, member.target.missing_outcomes))
         else:
@@ -285,6 +287,11 @@ def measures_of(member: Member, resolved: Sequence[ResolvedRequirement]) -> list
                 )
             )  # fmt: skip
     return measures
+
+
+def _gaps(member: Member) -> str | None:
+    """Return the outcome, where records that lack it count."""
+    return member.target.outcome if member.target.missing_outcomes == "worst" else None
 
 
 def required_by(registry: Registry) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from proxyguard.cli import junit, show
+from proxyguard.errors import RegistryError
 
 if TYPE_CHECKING:
     from proxyguard.audit.audit import Audit
@@ -61,10 +62,10 @@ def init(
         show.answer(json, values, [f"Fill in {written}: your table, what is required, what draws.",
                                    next_words])  # fmt: skip
         return
-    begin = audit.begun()
-    if begin is None:  # check says line by line what has to be mended
-        show.answer(json, values, [f"{written} cannot be honoured yet.", next_words])
-        return
+    try:
+        begin = audit.begun()
+    except RegistryError as error:
+        raise RegistryError(f"{written} is there to be mended: {error}") from None
     values |= {"missing": list(begin.missing), "named_code": list(begin.named),
                "carried_code": dict(begin.carried)}  # fmt: skip
     show.answer(json, values, [*_begun_lines(written, begin), next_words])

@@ -453,11 +453,15 @@ def measure_loss(
 
 
 def measure_query(
-    part: RequirementPart, query: BoundedQuery, *, limit: str, slack: str | None
-) -> tuple[Measure, Measure]:
-    """Return the two one-sided requirements of one query, with their limit resolved."""
+    part: RequirementPart, query: BoundedQuery, *, limit: str, slack: str | None,
+    gaps: str | None = None,
+) -> tuple[Measure, Measure]:  # fmt: skip
+    """Return the two one-sided requirements of one query, with their limit resolved.
+
+    ``gaps`` is the outcome, where some records lack it and count all the same.
+    """
     width = query.high - query.low
-    quantity, said, apart = _asked(part, query), None, 0.0
+    quantity, said, apart = _asked(part, query, gaps), None, 0.0
     if query.per is not None:
         # Its limit is in what is averaged, and that must stay below 0.
         apart = number(limit)
@@ -494,7 +498,7 @@ def _at_threshold(
     return replace(quantity, words=f"{quantity.words}, {at},")
 
 
-def _asked(part: RequirementPart, query: BoundedQuery) -> LossWords:
+def _asked(part: RequirementPart, query: BoundedQuery, gaps: str | None) -> LossWords:
     """Return what a query asks for; all cells of a workload are asked for in one sentence."""
     if query.product:
         factors = " and ".join(
@@ -510,14 +514,19 @@ def _asked(part: RequirementPart, query: BoundedQuery) -> LossWords:
             words += f" divided by the {_mean_words(per.column, per.low, per.high)}"
         return LossWords(words=words, own=own, unit=Unit(level=f" {own}") if own else NUMBER)
     tables = () if part.query is None else part.query.tables
+    # Of the records that lack it nobody knows.
+    known = gaps in [c for table in tables for c in table] or gaps in dict(query.cell)
     if not tables:
+        kept = "known to have" if known else "with"
         return LossWords(
-            words=f"share of records with {group_name(dict(query.cell))}", unit=PERCENT
+            words=f"share of records {kept} {group_name(dict(query.cell))}", unit=PERCENT
         )
     named = [" x ".join(map(repr, table)) for table in tables[:MOST_NAMED]]
     more = len(tables) - len(named)
     listed = ", ".join(named) + (f" and {more:,} more tables" if more else "")
-    return LossWords(words=f"share of records in each cell of {listed}", unit=PERCENT)
+    return LossWords(
+        words=f"share of records {'known to be ' * known}in each cell of {listed}", unit=PERCENT
+    )
 
 
 def _mean_words(column: str, low: float, high: float) -> str:

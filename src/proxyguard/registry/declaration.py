@@ -188,19 +188,30 @@ class Member(DeclarationPart):
                 )
 
     def _check_missing(self) -> None:
-        """Refuse what a missing outcome would slip through: it has to count at its worst."""
+        """Refuse what a missing outcome would slip through: it has to count at its worst.
+
+        A share of the outcome is of all records, on both sides, and is said to be of those that are
+        known to have the value.
+        """
         target = self.target
         if target.missing_outcomes != "worst" or target.outcome is None:
             return
+        left_out = (
+            ', or write missing_outcomes = "leave out", which claims nothing about such records'
+            if target.design == "iid"
+            else ""
+        )
         for r in self.requirement:
             # Whoever lacks the outcome lacks the group, and would count nowhere.
-            asked = set(r.group or ()) | (r.release_columns if r.query is not None else set())
+            asked = set(r.group or ())
+            if r.query is not None:
+                asked |= r.query.averaged | set(r.query.groups or ())
             if target.outcome in asked:
                 raise ValueError(
                     f"{r.name!r} asks for the outcome {target.outcome!r}, of which some may be "
-                    'missing: missing_outcomes = "worst" fills losses, and cannot say who belongs '
-                    "to a group or a cell; leave that requirement out, or write "
-                    'missing_outcomes = "leave out", which claims nothing about such records'
+                    'missing: missing_outcomes = "worst" fills losses, and says neither who '
+                    "belongs to a group nor what a mean is of; ask for a share of it instead"
+                    f"{left_out}"
                 )
 
     def _check_columns(self) -> None:

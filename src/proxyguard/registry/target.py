@@ -417,7 +417,8 @@ class Target(DeclarationPart):
             # Sizes, weights and clusters are registered of all records, and hold for them alone.
             raise ValueError(
                 'missing_outcomes = "leave out" is for an outcome of records that are an iid sample'
-                '; with strata, clusters, weights, a pool or given losses write "worst"'
+                '; with strata, clusters, weights, a pool or given losses write "worst", under '
+                "which a share of the outcome is that of records known to have the value"
             )
         if self.range is not None and not Fraction(self.range[0]) < Fraction(self.range[1]):
             raise ValueError(
