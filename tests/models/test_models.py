@@ -635,6 +635,16 @@ def test_a_model_of_other_classes_predicts_nothing(classes: Any, answer: Any) ->
         predict(binary(Answers(classes, answer)), np.zeros((4, 1)), OUTCOME)
 
 
+def test_a_forged_tree_of_a_text_without_categories_predicts_what_its_leaf_says() -> None:
+    none, node = np.zeros(0), np.zeros(0, np.int32)
+    tree = TreeModel(
+        FeatureColumns(("t",), ((),)), none, trees.Sum.SHARES, np.array([-1], np.int32), node, none,
+        node.reshape(0, 2), np.array([[0.25, 0.75]]), np.zeros(2), np.array([0.0, 1.0]),
+    )  # fmt: skip
+    rows = pd.DataFrame({"t": ["a", "b"]}, dtype=object)
+    np.testing.assert_array_equal(tree.predict_proba(rows), [[0.25, 0.75]] * 2)
+
+
 def test_records_of_wide_trees_are_coded_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     model, table = fitted("balanced_boosting")
     whole = model.predict_proba(table)

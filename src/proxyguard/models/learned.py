@@ -293,7 +293,7 @@ class TreeModel(Stored):
         columns, width = self.columns, self.columns.n_codes + len(self.columns.numbers)
         texts = [(k, *columns.coded(features, k)) for k in columns.texts]
         numbers = columns.filled(features, self.fill).astype(kind) if columns.numbers else None
-        rows = max(1, CODES // width)
+        rows = max(1, CODES // max(1, width))
         for first in range(0, len(features), rows):
             part = slice(first, first + rows)
             encoded = np.zeros((min(rows, len(features) - first), width), kind)
