@@ -149,6 +149,9 @@ MOMENTS = {"age": ("1", "2"), "cost": ("900.0", "400.0")}  # declared constants 
     ({"marginals": [["sex", "ill"], ["sex"]]},
      "The share of records in each cell of 'sex' x 'ill', 'sex' in a release may differ from that "
      "in the target by less than 10 percentage points."),
+    ({"mean": "{attacks}", "range": ("0", "1")},
+     "The mean of '{attacks}', its values cut to 0 to 1, in a release may differ from that in the "
+     "target by less than 0.1."),
     ({"marginals": {"columns": ["sex", "ill", "site", "ward"], "ways": 2}},
      "The share of records in each cell of 'sex' x 'ill', 'sex' x 'site', 'sex' x 'ward' and 3 "
      "more tables in a release may differ from that in the target by less than 10 percentage "

@@ -527,10 +527,10 @@ def required(requirements: Sequence[Requirement], over: str = "") -> tuple[str, 
     """
     attacks: dict[tuple[str, str | None], list[str]] = {}
     for r in requirements:
-        attacks.setdefault((_promised(r), r.group), []).append(str(r.attack))
+        attacks.setdefault((_promised(r), r.group), []).extend([r.attack] if r.attack else [])
     return tuple(
         # Braces in a column's name are not for us to fill in.
-        sentence(said.replace("{attacks}", attackers(names)),
+        sentence(said.replace("{attacks}", attackers(names)) if names else said,
                  None if group == NONMEMBERS else group, over)
         for (said, group), names in attacks.items()
     )  # fmt: skip
