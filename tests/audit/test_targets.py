@@ -590,6 +590,8 @@ def test_what_has_no_outcome_may_be_left_out_of_every_table(tmp_path: Path) -> N
     report = (audit.folder.path / "report.md").read_text()
     assert "that have an outcome 'label'" in report
     assert f"{sealed.unlabelled} records without one were left out" in report
+    stated = audit.certificate().predicate.stated_not_checked
+    assert "records without an outcome" in [one.about for one in stated]
     assert audit.verify().findings == clean.verify().findings == []
 
 
