@@ -54,6 +54,61 @@ def test_rows_that_are_kept_were_never_looked_at_and_begin_the_audit(work: Path)
     assert "try-out/fresh.csv is there already" in again.stderr
 
 
+def test_rows_beside_those_that_were_kept_are_found_before_the_work(work: Path) -> None:
+    (work / "try-out").mkdir()
+    (work / "try-out" / "other-rows.csv").write_text("of an earlier trial\n")
+    told = proxyguard(work, "try", "patients.csv", "--generator", "bootstrap", "--draws", "2",
+                      "--keep", "300", "--home", "home", *LIMITS)  # fmt: skip
+    assert told.returncode == Exit.ERROR
+    assert "try-out/other-rows.csv is there already" in told.stderr
+    assert not (work / "home").exists()
+
+
+class Told:
+    """A generator that tells of every draw."""
+
+    def __init__(self) -> None:
+        self.drawn = 0
+
+    def describe(self) -> dict[str, str]:
+        return {"mechanism": "told"}
+
+    def prepare(self, source: pd.DataFrame, rng: object) -> None:
+        self.source = source
+
+    def draw(self, seed: int) -> pd.DataFrame:
+        self.drawn += 1
+        return self.source
+
+
+@pytest.mark.parametrize("what", ["a file", "a link", "a broken store"])
+def test_a_home_that_cannot_remember_is_found_before_anything_is_drawn(
+    tmp_path: Path, what: str
+) -> None:
+    home, generator = tmp_path / "home", Told()
+    if what == "a file":
+        home.write_text("")
+    elif what == "a link":
+        (tmp_path / "other").mkdir()
+        home.symlink_to(tmp_path / "other")
+    else:
+        home.mkdir(mode=0o700)
+        (home / "lineage.sqlite").write_bytes(b"none" * 100)
+        (home / "lineage.key").write_text("00" * 32)
+    with pytest.raises(pg.ProxyGuardError, match=r"home|lineage"):
+        pg.try_out(people(300, 1), generator=generator, draws=3, home=home, workers=1)
+    assert generator.drawn == 0
+
+
+def test_a_column_that_is_declared_as_excluded_is_left_out() -> None:
+    left_out = {"columns": {"age": {"exclude": True}}, "limits": {"two-way shares": 0.3}}
+    trial = pg.try_out(people(600, 1), generator="bootstrap", draws=2, workers=1, **left_out)  # type: ignore[arg-type]
+    assert {c.name: c.use for c in trial.columns}["age"] == "left out"
+    assert "'age'" not in " ".join(trial.sentences)
+    with pytest.raises(pg.RegistryError, match="is the outcome, so it cannot be left out"):
+        pg.try_out(people(600, 1), generator="bootstrap", outcome="age", **left_out)  # type: ignore[arg-type]
+
+
 def test_rows_are_kept_from_what_may_judge_and_an_audit_learns_from_the_others() -> None:
     table, holdout = people(600, 1), people(500, 2)
     given = {"limits": {"two-way shares": 0.3}, "workers": 1, "keep": 100}

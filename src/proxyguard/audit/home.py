@@ -136,6 +136,11 @@ class Home:
         """The store, where there is one already; none is made."""
         return self.lineage if self.lineage_path.exists() else None
 
+    def check_lineage(self) -> None:
+        """Find before long work that the store could not be used after it; none is made."""
+        private_folder(self.root, KNOWN)
+        _ = self.known_lineage
+
     @property
     def lineage_path(self) -> Path:
         """Where that store lies."""

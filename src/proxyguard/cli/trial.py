@@ -95,15 +95,18 @@ def try_(
 
 def _check_out(out: Path, keep: int) -> None:
     """Find before the work that the page could not be written."""
+    from proxyguard.trial.trial import FRESH_ROWS, OTHER_ROWS
+
     there = next(place for place in (out, *out.absolute().parents) if place.exists())
     if not there.is_dir():
         raise RegistryError(f"--out is {out}, and {there} is a file; name a folder")
     if not os.access(there, os.W_OK | os.X_OK):
         raise RegistryError(f"--out is {out}, and nothing can be written into {there}")
-    if keep and (out / "fresh.csv").exists():
-        raise RegistryError(
-            f"{out / 'fresh.csv'} is there already: rows that were kept before; name another --out"
-        )
+    for kept in (out / name for name in (FRESH_ROWS, OTHER_ROWS) if keep):
+        if kept.exists():
+            raise RegistryError(
+                f"{kept} is there already: rows that were kept before; name another --out"
+            )
 
 
 def _limit(text: str) -> tuple[str, str]:

@@ -212,12 +212,14 @@ def try_out(
     """
     if outcome is not None and not isinstance(outcome, str):
         raise RegistryError(f"outcome names a column, got {outcome!r}")
+    declared = read_columns(read_mapping(columns, "columns"))
+    left_out = [name for name, part in declared.items() if part.exclude]
     settings = AskedSettings(
         kind=None if kind is None else read_kind(kind, outcome),
         positive=read_positive(positive, outcome),
         limits=read_mapping(limits, "limits"),
-        exclude=tuple(str(name) for name in listed(exclude, "exclude")),
-        columns=read_columns(read_mapping(columns, "columns")),
+        exclude=tuple(dict.fromkeys([*map(str, listed(exclude, "exclude")), *left_out])),
+        columns=declared,
         independent=flag(independent, "independent"),
         reliability=decimal(float(share(reliability, "reliability"))),
         draws=whole(draws, "draws", most=MOST_DRAWS),
@@ -264,6 +266,7 @@ def try_out(
         )
     looked_at = [frame for frame in (table, of_maker, unseen) if frame is not None]
     store = Home(default_home() if home is None else path(home, "home"))
+    store.check_lineage()
     columns, notes = readable_columns(looked_at, settings.columns)
     usable, made, held = (
         None if frame is None
