@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pandas as pd
@@ -107,6 +108,20 @@ def test_a_column_that_is_declared_as_excluded_is_left_out() -> None:
     assert "'age'" not in " ".join(trial.sentences)
     with pytest.raises(pg.RegistryError, match="is the outcome, so it cannot be left out"):
         pg.try_out(people(600, 1), generator="bootstrap", outcome="age", **left_out)  # type: ignore[arg-type]
+
+
+def test_a_folder_of_somebody_else_has_no_file_of_this_machine_copied(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("a key\n")
+    theirs, mine = tmp_path / "theirs", tmp_path / "mine"
+    theirs.mkdir()
+    (theirs / "audit.toml").write_text("format = 1\n")
+    (theirs / "fresh.csv").symlink_to(tmp_path / "secret")
+    assert proxyguard(tmp_path, "init", "mine/audit", "--from", "theirs").returncode == Exit.DONE
+    assert [path.name for path in mine.iterdir()] == ["audit"]
+    (theirs / "audit.toml").unlink()
+    os.mkfifo(theirs / "audit.toml")
+    fifo = proxyguard(tmp_path, "init", "mine/other", "--from", "theirs")
+    assert "audit.toml is a FIFO, expected a file" in fifo.stderr
 
 
 def test_rows_are_kept_from_what_may_judge_and_an_audit_learns_from_the_others() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from proxyguard.report.charts import DECISIONS, interval_picture, release_pictur
 from proxyguard.report.html import environment, fragment_css, render_page
 from proxyguard.report.picture import to_icon, to_svg
 from proxyguard.report.sources import table
+from proxyguard.seal.storage import DOCUMENT, open_plain
+from proxyguard.tables.files import read_file
 from proxyguard.trial.demands import number_words
 from proxyguard.trial.trial import (
     FRESH_ROWS,
@@ -190,8 +193,11 @@ def bring_kept_rows(source: Path, audit: Path) -> None:
     """
     place = source if source.is_dir() else source.parent
     for name in (FRESH_ROWS, OTHER_ROWS):
-        if (place / name).is_file() and place.resolve() != audit.parent.resolve():
-            write_new(audit.parent / name, (place / name).read_bytes())
+        kept = place / name
+        # Through a link a folder of somebody else's would have any file of this machine copied.
+        if kept.is_symlink() or not kept.is_file() or place.resolve() == audit.parent.resolve():
+            continue
+        write_new(audit.parent / name, read_file(kept))
 
 
 def declaration_in(path: Path) -> str:
@@ -204,7 +210,8 @@ def declaration_in(path: Path) -> str:
     """
     file = path / DECLARATION if path.is_dir() else path
     try:
-        text = file.read_text(encoding="utf-8")
+        with open_plain(file, most=DOCUMENT) as opened, TextIOWrapper(opened, "utf-8") as reading:
+            text = reading.read()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         raise RegistryError(f"{file} cannot be read: {why}") from error
