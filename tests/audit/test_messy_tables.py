@@ -11,7 +11,7 @@ import pytest
 from audit.conftest import audit_in
 from conformance.messy import labelled
 from conftest import Effort
-from proxyguard.errors import UnreadValue
+from proxyguard.errors import RegistryError, UnreadValue
 
 OUTCOMES = {
     "binary": ('positive = "1"', "brier"),
@@ -109,6 +109,31 @@ def test_declared_columns_are_read_so_everywhere_and_excluded_ones_are_nowhere(
     training = pd.read_parquet(audit.folder / "development/0.training.parquet")
     assert training["admitted"].between(16436, 19437).all()  # 2015-01-01 to 2023-03-20
     assert training["amount"].dtype == float
+    # In clear: what nobody may use is not there, and the report says what is.
+    assert {"id", "note"}.isdisjoint(training.columns)
+    report = (audit.folder / "report.md").read_text("utf-8")
+    assert "development/ holds 450 records in clear, with the columns " in report
+
+
+def test_an_excluded_column_is_written_where_a_requirement_asks_for_it_before_the_seal(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "data").mkdir()
+    labelled(700, 5).to_csv(tmp_path / "data" / "table.csv", index=False)
+    text = DECLARATION.format(outcome='positive = "1"', loss="brier")
+    text = text.replace('outcome = "y"', 'outcome = "y"\nexclude = ["note", "mixed"]')
+    grouped = text.replace('limit = "0.3"', 'limit = "0.3"\ngroup = { mixed = "12" }')
+    audit = audit_in(tmp_path)
+    audit.init(grouped)
+    audit.seal()
+    training = pd.read_parquet(audit.folder / "development/0.training.parquet")
+    assert "mixed" in training.columns
+    assert "note" not in training.columns
+    (audit.folder / "audit.toml").write_text(grouped.replace("mixed = ", "note = "), "utf-8")
+    with pytest.raises(RegistryError, match="the requirements ask for 'note', excluded when"):
+        audit.register()
+    with pytest.raises(RegistryError, match="the requirements ask for 'note', excluded when"):
+        audit.check()
 
 
 @pytest.mark.parametrize("part", ["target", "development"])

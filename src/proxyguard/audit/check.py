@@ -533,6 +533,7 @@ class _Checker:
             )
             return
         development = MemberDevelopment(self.workplace, member, sealed)
+        check_queries(member, development.kinds)
         self._tell_columns(member, development.training())
         self._tell_members(MemberCounts.sealed(development))
         facts = develop(development, declaration)

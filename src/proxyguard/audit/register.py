@@ -148,6 +148,7 @@ def build_registry(
         if given:
             given_losses = development.sealed
             check_given(member, given_losses.requirements or (), given_losses.releases or ())
+        check_queries(member, development.kinds)
         # Once more since the seal: requirements may name other groups, attacks and columns now.
         counts = MemberCounts.sealed(development)
         if counts is not None:
@@ -180,7 +181,6 @@ def build_registry(
         check_sizes(member, development.sealed.records)
         _try_attacks(development)
         _check_guesses(development)
-        check_queries(member, development.kinds)
         measures = measures_of(member, requirements)
         for spec in declaration.secondary:
             check_secondary(spec, measures)
@@ -276,7 +276,14 @@ def write_registry(
 
 
 def check_queries(member: Member, kinds: Mapping[str, str]) -> None:
-    """See that means and bins are of numbers, and groups of texts."""
+    """See that means and bins are of numbers, groups of texts, and that all columns are there."""
+    # A requirement may be amended after the seal, which withheld what nothing asked for then.
+    absent = sorted({*member.excluded} - {*kinds} - member.withheld)
+    if absent:
+        raise RegistryError(
+            f"the requirements ask for {', '.join(map(repr, absent))}, excluded when the target "
+            "was sealed and so in no file of development; ask for it before the seal"
+        )
     for requirement in member.requirement:
         query, name = requirement.query, requirement.name
         if query is None:

@@ -216,9 +216,9 @@ class PreparedMember:
     division: Division | None = None
     """The rows of target and development; nothing of given losses."""
     kinds: dict[str, str] = field(default_factory=dict)
-    """What each column holds, as the development part tells."""
+    """What each column holds that is written down, as the development part tells."""
     development: pd.DataFrame | None = None
-    """The development part by these kinds."""
+    """The development part, with the columns that are withheld."""
     parts: dict[DevelopmentRole, pd.DataFrame] = field(default_factory=dict)
     """The development part, divided by what its rows are for."""
     prints: Fingerprinted = field(default_factory=Fingerprinted)
@@ -257,15 +257,17 @@ def prepare_member(
         check_target(member, records, kinds, development)
     except UnreadValue as error:
         raise error.within(member.target.files[0], int(division.positions[error.row])) from None
-    parts = split_development(member, development)
+    # The files of these parts are in clear: what nothing needs, such as a name, is in none.
+    kept = {name: kind for name, kind in kinds.items() if name not in member.withheld}
+    parts = split_development(member, development[list(kept)])
     return PreparedMember(
         member=member,
         division=division,
-        kinds=kinds,
+        kinds=kept,
         development=development,
         parts=parts,
         prints=fingerprint_parts(member, division, development, table),
-        counts=_count_members(member, division.target, kinds, parts),
+        counts=_count_members(member, division.target, kept, parts),
     )
 
 

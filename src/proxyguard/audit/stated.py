@@ -368,7 +368,12 @@ def _column_problems(
         (str(name), "number" if training[name].dtype.kind == "f" else "text")
         for name in training.columns
     )
-    declared = {name: part.holds for name, part in member.columns.items() if part.holds}
+    withheld = {*member.excluded} - {*training.columns}
+    declared = {
+        name: part.holds
+        for name, part in member.columns.items()
+        if part.holds and name not in withheld
+    }
     otherwise = {name for name, kind in declared.items() if sealed.kind_of.get(name) != kind}
     if otherwise:
         yield f"the columns {sorted(otherwise)} are recorded otherwise than [columns] declares them"

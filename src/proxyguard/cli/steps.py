@@ -175,6 +175,7 @@ def seal(
 def _sealing_lines(sealing: Sealing) -> Iterator[str]:
     """Yield what was set aside, and where its records were met before."""
     from proxyguard.audit.reserve import lineage_words
+    from proxyguard.report.record import clear_words
 
     for name, member in sealing.record.members.items():
         yield f"{name}: {member.records:,} records sealed; development {member.development}"
@@ -187,6 +188,7 @@ def _sealing_lines(sealing: Sealing) -> Iterator[str]:
                 f"about the other {member.records - member.copies:,}."
             )
         yield f"    Commitment {member.commitment}"
+    yield from (f"{line}." for line in clear_words(sealing.record))
     yield f"Lineage: {lineage_words(sealing.record.lineage)}."
     yield from (f"warning: {line}" for line in sealing.warnings)
 

@@ -302,6 +302,12 @@ class Member(DeclarationPart):
         return frozenset(unused - asked) | set(lacks.get(release or "", ()))
 
     @property
+    def withheld(self) -> frozenset[str]:
+        """The columns that development files do not have: excluded ones that nothing asks for."""
+        grouping = {name for r in self.requirement for name in r.group or ()}
+        return frozenset(self.spared() & {*self.excluded} - grouping)
+
+    @property
     def exposures(self) -> tuple[RequirementPart, ...]:
         """The requirements about exposure."""
         return tuple(r for r in self.requirement if r.exposure is not None)

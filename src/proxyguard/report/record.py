@@ -701,18 +701,32 @@ def generator_table(registry: Registry | None) -> ReportTable:
     )  # fmt: skip
 
 
+def clear_words(sealed: Sealed) -> list[str]:
+    """Return which records lie in the folder in clear, a sentence for each member."""
+    return [
+        f"{name}: development/ holds {sum(member.development.values()):,} records in clear, "
+        f"with the columns {', '.join(column for column, _ in member.kinds)}: whoever gets the "
+        "folder gets them"
+        for name, member in sealed.members.items()
+        if member.development
+    ]
+
+
 def notes_of(sources: Sources) -> list[str]:
     """Return what was changed, admitted or corrected, in words.
 
     Returns
     -------
     list of str
-        Amendments, exclusions that became void, draws made again, deviations, corrections, and
-        which draws are only descriptive: in the order of the ledger, exclusions last.
+        What stands in the folder in clear, amendments, exclusions that became void, draws made
+        again, deviations, corrections, and which draws are only descriptive: in the order of the
+        ledger, exclusions last.
     """
     notes = []
     for body in sources.bodies:
-        if isinstance(body, Amended):
+        if isinstance(body, Sealed):
+            notes += clear_words(body)
+        elif isinstance(body, Amended):
             notes.append(f"Amended before opening: {body.reason}")
             notes += [
                 f"{draw.mechanism}: the exclusion of draw {draw.seed} is void, because this "
