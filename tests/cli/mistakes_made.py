@@ -694,4 +694,17 @@ UNITS = [
     ),
 ]
 
-MISTAKES = [*DECLARED, *TYPED, *CALLED, *QUERIED, *UNITS]
+AT_ONCE = [
+    declared("a table that is too small, and a positive class that does not occur",
+             ("rows = 80", "rows = 5000"), ('positive = "yes"', 'positive = "Yes"')),
+    declared("more draws than files, of which one is odd", *FILES, ("draws = 6", "draws = 10"),
+             then=lambda root: (root / "releases" / "r4.csv").write_bytes(b"\xff\xfe\x00")),
+    declared("the table of the target as development, too",
+             ("[development]\n", '[development]\ntable = "patients.csv"\n')),
+    typed("a plan that nothing limits", "plan --require name=error,limit=0.1,margin=0.04 "
+          "--reliability 0.97 --reliability-target 0.9"),
+    typed("a reliability of 95 to show", "plan --require name=error,limit=0.1,margin=0.04 "
+          "--reliability 0.97 --reliability-target 95 --records 100 --releases 20"),
+]  # fmt: skip
+
+MISTAKES = [*DECLARED, *TYPED, *CALLED, *QUERIED, *UNITS, *AT_ONCE]

@@ -244,7 +244,8 @@ def test_records_drawn_with_replacement_are_iid(design: dict[str, Any]) -> None:
         (value(target=target(**APART)),
          "development.table is missing: the source that releases replace"),
         (value(development={"table": "d.csv"}),
-         "rows of the table that are not reserved are the development part"),
+         "rows of the table that are not reserved are the development part; leave table out of "
+         "[development]"),
         # procedure
         (value(procedure=None), "a loss needs a [procedure] that makes predictions"),
         (value(procedure=None, mechanism=[

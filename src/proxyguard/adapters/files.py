@@ -119,7 +119,10 @@ class FileFolder:
         files = self._files()
         without = [s for s in seeds if not 0 <= s - self._first < len(files)]
         if without:
-            raise RegistryError(self._too_few(len(files), len(seeds), without))
+            # What is wrong with those that are there is told with it, and not at the next check.
+            there = [self._state(path, self._first + i, schema) for i, path in enumerate(files)]
+            odd = [file.problem for file in there if file.problem is not None]
+            raise RegistryError("; ".join([self._too_few(len(files), len(seeds), without), *odd]))
         return [self._state(files[seed - self._first], seed, schema) for seed in seeds]
 
     def _too_few(self, files: int, draws: int, without: Sequence[int]) -> str:

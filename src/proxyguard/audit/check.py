@@ -305,6 +305,21 @@ class _Checker:
             )
         except ProxyGuardError as error:
             self.result.problems.append(str(error))
+            if target.reserve is not None and str(target.outcome) not in str(error):
+                self._check_undivided(member, str(target.table))
+
+    def _check_undivided(self, member: Member, name: str) -> None:
+        """See of a table that cannot be divided that its outcome is as declared: no next check."""
+        target = member.target
+        if target.predicted is None:
+            return
+        with self._noting():
+            raw = RawTable(self.workplace.data.find(name), target.read)
+            labels = np.array(raw.column(target.predicted.column))
+            if target.labelled is not None:
+                labels = labels[have_value(labels, target.read.missing)]
+            if labels.size:
+                outcomes(labels, target.predicted, name, secret=True)  # the target's are among them
 
     def _check_procedure(self, member: Member) -> None:
         """Load what the declaration names, so that a misspelt name is heard before sealing."""

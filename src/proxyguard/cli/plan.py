@@ -196,7 +196,7 @@ def _question(choices: OpenChoices) -> Question:
     Raises
     ------
     BadParameter
-        Where no reliability is named: there is no usual one.
+        Where no reliability is named: there is no usual one. Where nothing limits the records.
     """
     from proxyguard.plan.question import Question
 
@@ -204,7 +204,13 @@ def _question(choices: OpenChoices) -> Question:
         raise typer.BadParameter(
             "--reliability-target is missing: the reliability to show, such as 0.8"
         )
-    return Question(**choices)
+    question = Question(**choices)
+    if question.unlimited:
+        raise typer.BadParameter(
+            "nothing limits the number of records: give --power, such as 0.9, for the cheapest "
+            "plan that reaches it, or one of --records, --most-records and --budget"
+        )
+    return question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,7 +117,10 @@ class Member(DeclarationPart):
         if self.target.reserve is None and self.development.table is None:
             raise ValueError("development.table is missing: the source that releases replace")
         if self.target.reserve is not None and self.development.table is not None:
-            raise ValueError("rows of the table that are not reserved are the development part")
+            raise ValueError(
+                "rows of the table that are not reserved are the development part; leave table out "
+                "of [development]"
+            )
 
     def _check_predictions(self) -> None:
         """See that losses have something to be computed from: predictions, and an outcome."""
