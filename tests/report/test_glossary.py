@@ -56,6 +56,8 @@ def test_a_term_is_asked_for_and_a_slip_is_answered_with_what_is_spelled_alike()
     shown = CliRunner().invoke(app, ["explain", "favorable", "score"])
     assert shown.output.startswith("A release scores favorably if")
     assert "reliability" in CliRunner().invoke(app, ["explain"]).output
+    # The word that a page explains, as it stands there.
+    assert explain("relative-transfer") == explain("relative requirement")
     with pytest.raises(RegistryError, match="did you mean slack"):
         explain("slak")
     with pytest.raises(RegistryError, match="none is spelled alike"):

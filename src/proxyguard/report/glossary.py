@@ -47,9 +47,13 @@ def terms() -> tuple[Term, ...]:
 
 @cache
 def _by_name() -> dict[str, Term]:
-    """Return the terms by all their names; a term's own name goes before another's further one."""
+    """Return the terms by all their names; a term's own name goes before another's further one.
+
+    What a page explains, `explain` knows too: a reader types the word that was read.
+    """
+    forms = {_plain(form): term for term in terms() for form in term.forms}
     named = {_plain(also): term for term in terms() for also in term.also}
-    return named | {_plain(term.name): term for term in terms()}
+    return forms | named | {_plain(term.name): term for term in terms()}
 
 
 def explain(asked: str) -> Term:
