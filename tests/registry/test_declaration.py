@@ -167,6 +167,21 @@ seeds = { first = 127030 }
         read_declaration(TEXT + second)
 
 
+def test_two_folders_of_files_need_no_numbers() -> None:
+    folders = "".join(
+        f'''
+[[mechanism]]
+name = "{vendor}"
+generator = "files"
+options = {{ folder = "{vendor}" }}
+draws = 5
+'''
+        for vendor in "AB"
+    )
+    _, first, second = read_declaration(TEXT + folders).mechanism
+    assert first.seed_list == second.seed_list == (0, 1, 2, 3, 4)
+
+
 def test_strata_name_their_sizes_and_weights() -> None:
     design = 'design = { by = "class", sizes = { h = 500, g = 500 }, weights = %s }'
     text = TEXT.replace("rows = 5706, ", "")

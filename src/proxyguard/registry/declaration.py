@@ -27,6 +27,7 @@ from proxyguard.registry.exposure import (
 from proxyguard.registry.fields import FORMAT, DeclarationPart, Format, Name, Text, number
 from proxyguard.registry.numbers import alike_names
 from proxyguard.registry.parts import (
+    GIVEN,
     ClaimPart,
     Development,
     Disclosure,
@@ -676,7 +677,8 @@ class Declaration(DeclarationPart):
                 f"{MOST_DRAWS_IN_ALL:,}"
             )
         for drawn in all_drawn:
-            for seed in drawn.seed_list:
+            # Of files they are numbers, and two folders may both count from 0.
+            for seed in () if drawn.generator in GIVEN else drawn.seed_list:
                 if used.setdefault(seed, drawn.name) != drawn.name:
                     raise ValueError(
                         f"seed {seed} is registered for {used[seed]!r} and for {drawn.name!r}; "
