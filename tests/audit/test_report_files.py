@@ -195,6 +195,9 @@ def test_status_tells_what_remains_of_the_guarantee(at: At) -> None:
     assert found.deviations == ("the draws were made twice",)
     assert "deviations were recorded later" in str(found.guarantee)
     assert found.verdicts[0].warning.startswith("No guarantee remains: deviation recorded later")
+    certificate = audit.certificate()
+    for said in (certificate.verdicts[0].sentence, str(certificate), repr(certificate)):
+        assert said.startswith("No guarantee remains")
     shown = CliRunner().invoke(app, ["status", str(audit.folder.path)]).output
     required = found.required[0]
     assert required.startswith("The Brier score of a model trained on a release m")

@@ -131,6 +131,8 @@ def test_a_lost_guarantee_comes_before_the_sentence(capsys: pytest.CaptureFixtur
     assert lines[1].endswith("(no guarantee remains)")
     assert lines[2] == "    It is open."
     assert "    Each end." in lines
+    show.show_verdicts([verdict(decision="validated", warning="No guarantee remains: seen.")])
+    assert "✓" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])

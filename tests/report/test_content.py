@@ -380,8 +380,12 @@ def test_a_lost_guarantee_stands_on_every_card() -> None:
     page = unmarked(to_html(report, sources))
     assert page.count(said) == 1
     assert page.index(said) < page.index("<h3>good</h3>")
+    # Neither green nor the words of a finding by themselves.
+    assert 'class="pg-verdict pg-is-validated"' not in page
+    assert page.count("No guarantee remains. With one this would read: ") == 3
+    assert page.count("With 95\u00a0% confidence") == page.count("would read: With 95\u00a0% conf")
     assert page.count('<span class="pg-lost">no guarantee remains</span></p>') == 3
-    assert to_markdown(report).count("No guarantee remains") == 3
+    assert to_markdown(report).count("No guarantee remains") == 6
     for fine in ("yes", "not known, but nothing speaks against it"):
         assert build_report(without_guarantee(family(), fine)).verdicts[0].warning == ""
 

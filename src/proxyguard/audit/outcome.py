@@ -58,6 +58,7 @@ from proxyguard.report.content import Report, build_report, to_json
 from proxyguard.report.evidence import binding_of, failed_releases
 from proxyguard.report.html import comparison_markdown, comparison_page, to_html, to_markdown
 from proxyguard.report.notebook import report_fragment
+from proxyguard.report.record import WITH_ONE, lost_guarantee, shown_verdicts
 from proxyguard.report.sources import COLUMNS, Sources, SpentLevels, evidence_rows, to_csv
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Stage
@@ -239,6 +240,8 @@ class SealedCertificate:
         Digests of the files that it is about.
     folder
         Where it was read.
+    lost
+        Why no guarantee remains, or nothing where one does.
 
     Examples
     --------
@@ -254,6 +257,7 @@ class SealedCertificate:
     signer: str
     subjects: Mapping[str, str]
     folder: AuditFolder = field(repr=False, compare=False)
+    lost: str = ""
 
     @classmethod
     def of(cls, folder: AuditFolder, journal: Journal) -> SealedCertificate:
@@ -283,6 +287,7 @@ class SealedCertificate:
             signer=signer,
             subjects=statement.subjects,
             folder=folder,
+            lost=lost_guarantee(statement.predicate.claim_status, journal.ledger.entries),
         )
 
     @property
@@ -292,8 +297,8 @@ class SealedCertificate:
 
     @property
     def verdicts(self) -> tuple[VerdictRecord, ...]:
-        """The verdicts, in the order of the declaration."""
-        return self.predicate.verdicts
+        """The verdicts, in the order of the declaration; their sentences say what they lack."""
+        return shown_verdicts(self.predicate.verdicts, self.lost)
 
     @property
     def decisions(self) -> dict[str, Decision]:
@@ -323,11 +328,14 @@ class SealedCertificate:
 
     def __str__(self) -> str:
         if self.predicate.text is not None:
-            return self.predicate.text
+            first = f"{self.lost} {WITH_ONE}\n" if self.lost else ""
+            return first + self.predicate.text
         return "\n".join(
             f"{verdict.decision.upper()}: {verdict.mechanism}\n{verdict.sentence}"
             for verdict in self.verdicts
         )
+
+    __repr__ = __str__
 
     def picks(self) -> dict[str, ValidCount]:
         """Return, for each mechanism, how many of any releases that one picks are valid."""

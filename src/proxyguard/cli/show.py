@@ -343,14 +343,23 @@ def show_verdicts(verdicts: Sequence[StandingVerdict]) -> None:
         verdicts = [v for v in verdicts if v.target is not None]
     for verdict in verdicts[:MOST_VERDICTS]:
         lost = " (no guarantee remains)" if verdict.warning else ""
-        decision = verdict.decision
-        say(f"{MARKS[decision]}: {verdict.mechanism}{lost}", style=STYLES[decision])
+        say(f"{_mark(verdict)}: {verdict.mechanism}{lost}", style=_style(verdict))
         for line in _verdict_lines(verdict):
             say(line, indent="    ")
     rest = Counter(verdict.decision.value for verdict in verdicts[MOST_VERDICTS:])
     if rest:
         listed = ", ".join(f"{count:,} {decision}" for decision, count in rest.items())
         say(f"... and {listed}; the report has them all")
+
+
+def _mark(verdict: StandingVerdict) -> str:
+    """Return the sign and word of a verdict: without a guarantee no tick."""
+    mark = MARKS[verdict.decision]
+    return f"?{mark[1:]}" if verdict.warning else mark
+
+
+def _style(verdict: StandingVerdict) -> str:
+    return STYLES[Decision.UNRESOLVED if verdict.warning else verdict.decision]
 
 
 def _show_named(verdicts: Sequence[StandingVerdict]) -> None:
@@ -360,8 +369,8 @@ def _show_named(verdicts: Sequence[StandingVerdict]) -> None:
         if not decided:
             continue
         lost = " (no guarantee remains)" if decided[0].warning else ""
-        say(f"{MARKS[decision]}: {len(decided)} of {len(verdicts)} releases{lost}",
-            style=STYLES[decision])  # fmt: skip
+        say(f"{_mark(decided[0])}: {len(decided)} of {len(verdicts)} releases{lost}",
+            style=_style(decided[0]))  # fmt: skip
         say(some([v.mechanism for v in decided], MOST_NAMED), indent="    ")
         for line in dict.fromkeys(line for v in decided for line in (v.sentence, v.advice) if line):
             say(line, indent="    ")

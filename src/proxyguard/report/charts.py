@@ -569,9 +569,14 @@ def interval_of(verdict: ReportVerdict) -> Picture | None:
     if crossed or (not verdict.certified and verdict.decision == "UNRESOLVED"):
         return None
     return interval_picture(
-        verdict.decision.lower(), verdict.lower, verdict.upper, verdict.target,
+        look_of(verdict), verdict.lower, verdict.upper, verdict.target,
         together=verdict.together,
     )  # fmt: skip
+
+
+def look_of(verdict: ReportVerdict) -> str:
+    """Return the decision that a verdict is drawn as: without a guarantee nothing is settled."""
+    return "unresolved" if verdict.warning else verdict.decision.lower()
 
 
 def drawn_requirements(report: Report, group: GroupEvidence, name: str) -> list[int]:

@@ -196,7 +196,7 @@ def verdicts_of(sources: Sources, bindings: Sequence[ReportBinding]) -> tuple[Re
         build_verdict(
             verdict, _binding_words(verdict, bindings), warning, _together(verdict, sources.levels)
         )
-        for verdict in sources.verdicts
+        for verdict in record.shown_verdicts(sources.verdicts, warning)
     )
 
 

@@ -35,6 +35,7 @@ from proxyguard.report.charts import (
     decision_pictures,
     drawn_requirements,
     interval_of,
+    look_of,
     requirement_pictures,
     verdict_icon,
     waterfalls_of,
@@ -347,12 +348,12 @@ def card_of(verdict: ReportVerdict) -> Card:
     verdict
         What was decided, with its numbers.
     """
-    decision = verdict.decision.lower()
+    decision = look_of(verdict)
     interval = interval_of(verdict)
     return Card(
         name=verdict.name,
         decision=decision,
-        word=DECISIONS[decision],
+        word=DECISIONS[verdict.decision.lower()],
         sentence=_unbroken(verdict.sentence),
         warning=verdict.warning,
         together=_unbroken(verdict.together),
@@ -375,7 +376,11 @@ def _unbroken(words: str) -> str:
 def _tally(cards: Sequence[Card]) -> list[Tally]:
     """Return how many verdicts there are of each kind, those with none among them."""
     return [
-        Tally(icon=_icon(decision), word=word, count=sum(c.decision == decision for c in cards))
+        Tally(
+            icon=_icon("unresolved" if cards[0].warning else decision),
+            word=word,
+            count=sum(card.word == word for card in cards),
+        )
         for decision, word in DECISIONS.items()
     ]
 

@@ -15,7 +15,12 @@ from functools import lru_cache
 from math import floor, fsum
 
 from proxyguard.certificate.wording import CHOSEN_AFTER_OPENING
-from proxyguard.documents.certificate import ClaimStatusRecord, Predicate, ReportTable
+from proxyguard.documents.certificate import (
+    ClaimStatusRecord,
+    Predicate,
+    ReportTable,
+    VerdictRecord,
+)
 from proxyguard.documents.ledger import (
     Amended,
     Certified,
@@ -55,6 +60,8 @@ TIMED_STEPS = {
 }
 
 # Steps that are shown at either end of a long run of draws and scores.
+# What stands before the words of a certificate whose guarantee is gone.
+WITH_ONE = "With one this would read:"
 KEPT_ENTRIES = 5
 
 
@@ -781,6 +788,22 @@ def lost_guarantee(status: ClaimStatusRecord, ledger: Entries) -> str:
     reasons = [why.strip() or "as certified"] if head.strip() == "no" else []
     reasons += [f"deviation recorded later: {reason}" for reason in _later_deviations(ledger)]
     return f"No guarantee remains: {'; '.join(reasons)}." if reasons else ""
+
+
+def shown_verdicts(verdicts: tuple[VerdictRecord, ...], lost: str) -> tuple[VerdictRecord, ...]:
+    """Return verdicts as they are shown: without a guarantee each sentence says so first.
+
+    Parameters
+    ----------
+    verdicts
+        As they were certified.
+    lost
+        Why no guarantee remains, as `lost_guarantee` says it; nothing changes where one does.
+    """
+    if not lost:
+        return verdicts
+    first = f"No guarantee remains. {WITH_ONE}"
+    return tuple(v.model_copy(update={"sentence": f"{first} {v.sentence}"}) for v in verdicts)
 
 
 def _later_deviations(ledger: Entries) -> list[str]:
