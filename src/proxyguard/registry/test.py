@@ -20,7 +20,7 @@ from proxyguard.errors import LossMismatch
 from proxyguard.exact import contamination
 from proxyguard.exact import mean as exact_mean
 from proxyguard.exact.rounding import Array, Integers, pvalue_from_log
-from proxyguard.registry.design import Design, Sampling, clusters_of, sees_losses
+from proxyguard.registry.design import Design, Sampling, Stratified, clusters_of, sees_losses
 from proxyguard.registry.requirement import Requirement
 
 _ANY = frozenset(Sampling)
@@ -78,9 +78,10 @@ class ComponentTest(Enum):
         objections = []
         if design.sampling not in self.samplings:
             names = " or ".join(sorted(s.value for s in self.samplings))
+            nearest = ComponentTest.BETTING_FIXED if self.bets else default_test(design, requirement)
             objections.append(
                 f"{self.value} is valid for {names} sampling, and the design is "
-                f"{type(design).__name__} ({design.sampling.value})"
+                f"{type(design).__name__} ({design.sampling.value}); {nearest.value} covers it"
             )
         if self is ComponentTest.BINOMIAL and not (requirement.two_valued or requirement.indicator):
             objections.append(
@@ -218,7 +219,11 @@ def default_test(design: Design, requirement: Requirement) -> ComponentTest:
     counted = requirement.two_valued or requirement.indicator
     if counted and sees_losses(design):
         return ComponentTest.BINOMIAL
-    return ComponentTest.BETTING if design.sampling is Sampling.IID else ComponentTest.BENTKUS
+    if design.sampling is Sampling.IID:
+        return ComponentTest.BETTING
+    # Proportional strata of records keep what the published audits registered by default.
+    in_strata = isinstance(design, Stratified) and sees_losses(design)
+    return ComponentTest.BENTKUS if in_strata else ComponentTest.BETTING_FIXED
 
 
 Requirements = Sequence[Requirement]
