@@ -376,7 +376,7 @@ def test_roles_follow_from_the_margins_of_the_pilots(tmp_path: Path, against: st
 
 
 def test_check_warns_where_a_policy_that_learns_nothing_would_pass(tmp_path: Path) -> None:
-    audit = sealed_audit(
+    audit = new_audit(
         tmp_path, TARGET, PROCEDURE, RISK.replace("{limit}", '"0.26"'),
         RISK.replace('"risk"', '"strict"').replace("{limit}", '"0.2"'),
         RISK.replace('"risk"', '"hopeless"').replace("{limit}", '"0.01"'),
@@ -384,8 +384,12 @@ def test_check_warns_where_a_policy_that_learns_nothing_would_pass(tmp_path: Pat
         .replace("{limit}", '"0.2"'),
         BOOTSTRAP, CLAIM,
     )  # fmt: skip
+    unsealed = [w for w in audit.check().warnings if "validation data" in w]
+    audit.seal()
     before = audit.journal().ledger.head
     found = audit.check()
+    # Before anything is sealed it is told by the same rows.
+    assert unsealed == [w for w in found.warnings if "validation data" in w]
     # A limit of .01 is also out of reach for so few records, whatever they show.
     assert found.problems == []
     (hopeless,) = found.hopeless

@@ -29,9 +29,11 @@ from proxyguard.audit.development import (
     MemberDevelopment,
     Workplace,
     develop,
+    fit_training,
     moments_of,
     reference_policies,
     standardised_columns,
+    validation_risks,
 )
 from proxyguard.audit.folder import DECLARATION, RELEASES
 from proxyguard.audit.home import DataFolders, Home
@@ -60,7 +62,12 @@ from proxyguard.audit.reserve import (
     lineage_words,
     refuse_leaks,
 )
-from proxyguard.audit.rules import measures_of, planned_records, resolve_limits
+from proxyguard.audit.rules import (
+    measures_of,
+    planned_records,
+    provisional_measure,
+    resolve_limits,
+)
 from proxyguard.audit.seal import (
     PreparedMember,
     count_requirements,
@@ -153,6 +160,22 @@ def check(workplace: Workplace, *, draw: bool = True) -> Check:
     return _Checker(workplace, draw=draw).run()
 
 
+class _Unsealed(MemberDevelopment):
+    """The development part of a member before sealing writes it."""
+
+    def __init__(self, place: Workplace, ready: PreparedMember) -> None:
+        self.place, self.member, self.kinds = place, ready.member, ready.kinds
+        self._parts = ready.parts
+
+    def training(self) -> pd.DataFrame:
+        """Return the rows that sources and releases will be made from."""
+        return self._parts["training"]
+
+    def validation(self) -> pd.DataFrame | None:
+        """Return the rows that will choose, where some are set aside."""
+        return self._parts.get("validation")
+
+
 class _Checker:
     """One check: what it reads, and what it has to say so far."""
 
@@ -185,11 +208,10 @@ class _Checker:
             for member in declaration.members:
                 self._check_sealed(member)
         else:
-            result.facts.append(
-                "limits and reference policies are judged once the target is sealed"
-            )
             for member in declaration.members:
                 self._check_claim_before_sealing(member)
+                with self._noting():
+                    self._check_limits_before_sealing(member)
             # Of a table that cannot be divided it is told already why.
             for member in declaration.members:
                 self._check_disclosure(member)
@@ -521,6 +543,30 @@ class _Checker:
         n = declared_records(member) if sizes is None else sizes.records
         self._judge_claim(member, resolved, n)
 
+    def _check_limits_before_sealing(self, member: Member) -> None:
+        """Judge limits that are plain numbers on the rows that sealing will keep in development.
+
+        Of learners and losses of others it is done once the target is sealed: their code does not
+        run in this process before.
+        """
+        ready, procedure = self.ready.get(member.name), member.procedure
+        if ready is not None and "validation" in ready.parts and procedure is not None:
+            ours = {procedure_path(name) for name in procedure.library} <= {*PROCEDURES.values()}
+            measures = [
+                provisional_measure(part, member, part.limit)
+                for part in member.requirement
+                if part.loss is not None and isinstance(part.limit, str)
+            ]
+            development = _Unsealed(self.workplace, ready)
+            if ours and measures and not member.measuring_code:
+                fitted = fit_training(development)
+                assert fitted is not None  # as long as there is a procedure
+                risks = validation_risks(development, measures, fitted)
+                self._judge_policies(development, measures, risks)
+                if len(measures) == len(member.requirement):
+                    return
+        self.result.facts.append("other limits are judged once the target is sealed")
+
     def _check_disclosure(self, member: Member) -> None:
         """Say what would be given away of the target."""
         sizes, result = self.sizes.get(member.name), self.result
@@ -558,12 +604,22 @@ class _Checker:
         measures = measures_of(member, resolved)
         result.warnings += _absent_groups(development, measures)
         result.warnings += mean_warnings(declaration, member, requirements=len(measures), n=n)
+        self._judge_policies(
+            development, measures, {name: float(risk) for name, risk in facts.risks.items()}
+        )
+
+    def _judge_policies(
+        self, development: MemberDevelopment, measures: Sequence[Measure],
+        risks: Mapping[str, float],
+    ) -> None:  # fmt: skip
+        """Try the source, and policies that learn nothing, against limits on validation data."""
+        result = self.result
         policies = reference_policies(development, measures)
         for requirement in (measure.requirement for measure in measures):
             name, limit = requirement.name, requirement.limit
-            if name not in facts.risks:
+            if name not in risks:
                 continue
-            source = float(facts.risks[name])
+            source = risks[name]
             unit = requirement.unit
             result.facts.append(
                 f"{name}: limit {limit:g}{unit}, source {source:.4f}{unit} on validation"
