@@ -142,15 +142,10 @@ def draw(place: Workplace, home: Home, again: Sequence[Again] = ()) -> ReleaseMa
 
 
 def _check_again(registry: Registry, again: Sequence[Again]) -> None:
-    known = {
-        (name, seed)
-        for member in registry.declaration.members
-        for mechanism in member.mechanism
-        for seed in mechanism.seed_list
-        for name in (mechanism.name, None)
-    }
+    known = registry.declaration.registered_draws
+    seeds = {seed for _, seed in known}
     for name, seed in again:
-        if (name, seed) not in known:
+        if seed not in seeds if name is None else (name, seed) not in known:
             raise RegistryError(f"again: {f'{name}:' if name else ''}{seed} is no registered draw")
 
 

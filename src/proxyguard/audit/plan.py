@@ -324,9 +324,7 @@ def _pilot(
 
 def _check_seeds(declaration: Declaration, seeds: range) -> None:
     """Refuse seeds of the declaration itself for the draws of a plan."""
-    registered = {
-        seed for member in declaration.members for m in member.mechanism for seed in m.seed_list
-    }
+    registered = {seed for _, seed in declaration.registered_draws}
     pilots = {seed for pilot in declaration.pilot for seed in pilot.seed_list}
     for taken, why in (
         (registered, "registered releases must not take part in planning"),

@@ -464,12 +464,7 @@ def check_excluded(registry: Registry) -> None:
         )
     if registry.excluded != _draws(registry.left_out):
         raise RegistryError("an amendment lists the draws that it excludes, in order, each once")
-    seeds = {
-        (mechanism.name, seed)
-        for member in registry.declaration.members
-        for mechanism in member.mechanism
-        for seed in mechanism.seed_list
-    }
+    seeds = registry.declaration.registered_draws
     unknown = registry.left_out - seeds
     if unknown:
         named = ", ".join(f"{name}:{seed}" for name, seed in sorted(unknown))

@@ -705,6 +705,12 @@ class Declaration(DeclarationPart):
             ),
         )
 
+    @property
+    def registered_draws(self) -> frozenset[tuple[str, int]]:
+        """Mechanism and seed of every draw of all members."""
+        mechanisms = (mechanism for member in self.members for mechanism in member.mechanism)
+        return frozenset((m.name, seed) for m in mechanisms for seed in m.seed_list)
+
     def member(self, name: str) -> Member:
         """Return a source and target by its name."""
         return next(member for member in self.members if member.name == name)
