@@ -202,21 +202,13 @@ def _check_draws(
     if member.target.losses is not None:
         _check_given(where, member, name, draws, sealed)
         return
-    schema = schema_of(registry, member, name, sealed)
     for draw in draws:
         if isinstance(draw, MadeDraw) and draw.name is not None:
             # The seed names it; another name would be printed beside its statistics.
             raise SealError(f"{where}, seed {draw.seed}: it is named {draw.name!r} besides")
-        check_content(folder, f"{name}, seed {draw.seed}", draw, schema)
-        mechanism = registry.members[member.name].drawn(name)
-        generated = mechanism is not None and not mechanism.delivered
-        check_members(
-            folder, f"{name}, seed {draw.seed}", draw, sealed,
-            generated=generated, coins=member.tossed(name),
-        )  # fmt: skip
-    made = [draw for draw in draws if not isinstance(draw, GivenRelease)]
+    placed = [(f"{name}, seed {draw.seed}", draw) for draw in draws]
+    made = check_stored(folder, registry, member, name, placed, sealed)
     check_files(registry, member, name, made)
-    check_computed(registry, member, name, made)
     mechanism = registry.members[member.name].drawn(name)
     if deterministic and mechanism is not None:
         check_declared(mechanism.generator, claimed, where)
@@ -295,6 +287,28 @@ def check_computed(
                 f"{where}: it says that it was computed by torch {said[LIBRARY]}, and registered "
                 f"is torch {registered}"
             )
+
+
+def check_stored(
+    folder: AuditFolder, registry: Registry, member: Member, name: str,
+    draws: Sequence[tuple[str, AnyDraw]], sealed: SealedMember,
+) -> list[MadeDraw]:  # fmt: skip
+    """See that draws of a mechanism, each after what errors call it, are what the store holds.
+
+    Returns
+    -------
+    list
+        Those that were made here, which all are.
+    """
+    schema = schema_of(registry, member, name, sealed)
+    mechanism = registry.members[member.name].drawn(name)
+    generated = mechanism is not None and not mechanism.delivered
+    for where, draw in draws:
+        check_content(folder, where, draw, schema)
+        check_members(folder, where, draw, sealed, generated=generated, coins=member.tossed(name))
+    made = [draw for _, draw in draws if not isinstance(draw, GivenRelease)]
+    check_computed(registry, member, name, made)
+    return made
 
 
 def check_content(folder: AuditFolder, where: str, draw: AnyDraw, schema: Schema) -> None:

@@ -33,15 +33,7 @@ from proxyguard.audit.draw import (
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.grant import release_set
 from proxyguard.audit.jobs import draw_job
-from proxyguard.audit.manifest import (
-    check_computed,
-    check_content,
-    check_declared,
-    check_files,
-    check_members,
-    repeats,
-    schema_of,
-)
+from proxyguard.audit.manifest import check_declared, check_files, check_stored, repeats
 from proxyguard.audit.rules import measures_of, planned_records
 from proxyguard.audit.score import Scorer, check_answers
 from proxyguard.audit.target import (
@@ -534,21 +526,13 @@ def committed_records(folder: AuditFolder, registry: Registry, journal: Journal)
     member = registry.declaration.members[0]
     sealed = journal.ledger.sealed.members[member.name]
     name = member.mechanism[0].name if member.mechanism else ""
-    schema = schema_of(registry, member, name, sealed)
-    mechanism = registry.members[member.name].drawn(name)
-    generated = mechanism is not None and not mechanism.delivered
-    records: list[MadeDraw] = []
+    draws = []
     for entry in journal.ledger.find(Committed):
         draw = entry.body.record
         if draw.digest != entry.body.release:
             raise SealError(f"{draw.label}: the committed digest is of another release")
-        check_content(folder, draw.label, draw, schema)
-        check_members(
-            folder, draw.label, draw, sealed, generated=generated, coins=member.tossed(name)
-        )
-        records.append(draw)
-    check_computed(registry, member, name, records)
-    return records
+        draws.append((draw.label, draw))
+    return check_stored(folder, registry, member, name, draws, sealed)
 
 
 def _check_names(records: Sequence[MadeDraw], mechanism: str | None) -> None:
