@@ -18,7 +18,7 @@ from proxyguard.audit.folder import RELEASES, AuditFolder
 from proxyguard.audit.grant import granted_again, release_set
 from proxyguard.audit.register import check_claim, check_sizes, recorded_privacy
 from proxyguard.audit.reserve import claim_status
-from proxyguard.audit.rules import measures_of
+from proxyguard.audit.rules import measures_in
 from proxyguard.audit.stated import reading_place, redrawn, stated_not_checked
 from proxyguard.certificate.certify import certify_evidence, reading_of
 from proxyguard.certificate.picks import picks_record
@@ -126,7 +126,7 @@ def groups_of(registry: Registry, manifest: ReleaseManifest) -> list[Group]:
     named = registry.declaration.claim.level == "releases"
     groups = []
     for member in registry.declaration.members:
-        measures = tuple(_measures(registry, member))
+        measures = tuple(measures_in(registry, member))
         kept: dict[str, list[AnyDraw]] = {}
         dropped: dict[str, list[AnyDraw]] = {}
         declared = [*(m.name for m in member.mechanism), *(r.name for r in member.release)]
@@ -434,7 +434,7 @@ def sequential_audit(registry: Registry, journal: Journal) -> SequentialAudit:
 def _meaning(registry: Registry) -> str:
     """Return what the one member's requirements about exposure promise, in a sentence."""
     (member,) = registry.declaration.members
-    return exposure_meaning([measure.requirement for measure in _measures(registry, member)])
+    return exposure_meaning([measure.requirement for measure in measures_in(registry, member)])
 
 
 def _sequential_verdict(registry: Registry, journal: Journal) -> SequentialVerdict:
@@ -517,7 +517,7 @@ def predicate_of(
         software=registry.software,
         stated_not_checked=stated_not_checked(registry),
         not_claimed=not_claimed(
-            [m.requirement for member in declaration.members for m in _measures(registry, member)]
+            [m.requirement for member in declaration.members for m in measures_in(registry, member)]
         ),
         privacy={name: tuple(lines) for name, lines in recorded_privacy(registry).items()} or None,
         disclosure=None if declaration.digits is None else _disclosure(declaration.digits),
@@ -742,7 +742,7 @@ def corrected_registry(registry: Registry, design: DesignText, journal: Journal)
             "the registered design: that is not a correction"
         )
     (member,) = corrected.declaration.members
-    requirements = [measure.requirement for measure in _measures(corrected, member)]
+    requirements = [measure.requirement for measure in measures_in(corrected, member)]
     if not declaration.claim.to_claim().covers(member.target.sampling_design, requirements):
         declaration = registry.declaration.redesigned(design, default_test=True)
         corrected = registry.model_copy(update={"declaration": declaration})
@@ -763,7 +763,3 @@ def corrected_registry(registry: Registry, design: DesignText, journal: Journal)
 def _designs(declaration: Declaration) -> list[tuple[Design, tuple[str, ...]]]:
     """Return the designs as the tests see them, with the columns that tell units apart."""
     return [(m.target.sampling_design, m.target.design_columns) for m in declaration.members]
-
-
-def _measures(registry: Registry, member: Member) -> list[Measure]:
-    return measures_of(member, registry.members[member.name].requirements)

@@ -26,7 +26,7 @@ from proxyguard.audit.folder import (
     open_envelope,
     recorded_files,
 )
-from proxyguard.audit.rules import measures_of, required_by
+from proxyguard.audit.rules import measures_in, required_by
 from proxyguard.certificate.picks import read_picks
 from proxyguard.documents.canonical import Plain, canonical_bytes
 from proxyguard.documents.certificate import (
@@ -459,10 +459,7 @@ def unsettled_in(registry: Registry, predicate: Predicate, evidence: Evidence) -
     if declaration.claim.level != "mechanism":
         return []
     (member,) = declaration.members
-    requirements = tuple(
-        measure.requirement
-        for measure in measures_of(member, registry.members[member.name].requirements)
-    )
+    requirements = tuple(m.requirement for m in measures_in(registry, member))
     shares = set((declaration.claim.shares or {}).values())
     unsettled = []
     for verdict in predicate.verdicts:

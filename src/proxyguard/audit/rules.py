@@ -294,6 +294,11 @@ def _gaps(member: Member) -> str | None:
     return member.target.outcome if member.target.missing_outcomes == "worst" else None
 
 
+def measures_in(registry: Registry, member: Member) -> list[Measure]:
+    """Return what is measured for the registered requirements of a member."""
+    return measures_of(member, registry.members[member.name].requirements)
+
+
 def required_by(registry: Registry) -> tuple[str, ...]:
     """Return what a registered claim requires, a sentence for each requirement.
 

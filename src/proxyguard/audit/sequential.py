@@ -34,7 +34,7 @@ from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.grant import release_set
 from proxyguard.audit.jobs import draw_job
 from proxyguard.audit.manifest import check_declared, check_files, check_stored, repeats
-from proxyguard.audit.rules import measures_of, planned_records
+from proxyguard.audit.rules import measures_in, planned_records
 from proxyguard.audit.score import Scorer, check_answers
 from proxyguard.audit.target import (
     Batch,
@@ -90,8 +90,7 @@ class OneByOne(ABC):
         self.registry = registry
         self.claim = registry.declaration.claim
         (self.member,) = registry.declaration.members
-        resolved = registry.members[self.member.name].requirements
-        self.measures = tuple(measures_of(self.member, resolved))
+        self.measures = tuple(measures_in(registry, self.member))
 
     @staticmethod
     def of(registry: Registry) -> DrawsToBoundary | StreamRounds:

@@ -14,7 +14,7 @@ import numpy as np
 
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import EVIDENCE
-from proxyguard.audit.rules import measures_of
+from proxyguard.audit.rules import measures_in
 from proxyguard.certificate.wording import at_least, at_most, confidence, percent
 from proxyguard.documents.certificate import MechanismVerdict, Predicate, ReleaseVerdict
 from proxyguard.documents.evidence import Evidence, GroupEvidence
@@ -80,7 +80,7 @@ class SeenRecord:
             claim=registry.declaration.claim,
             design=member.target.sampling_design,
             groups={name: groups[name] for name in order},
-            measures=measures_of(member, registry.members[member.name].requirements),
+            measures=measures_in(registry, member),
             names=names,
             n_records=n_records,
             dates=dates,
