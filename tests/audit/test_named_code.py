@@ -208,7 +208,7 @@ def certify(
                     trap_a_model(audit, forge)
                 # An author whose own program does not ask can certify what it should refuse.
                 patch.setattr(
-                    "proxyguard.audit.open.Library.trusted", lambda self: ["pg_trap.same"]
+                    "proxyguard.adapters.library.Library.trusted", lambda self: ["pg_trap.same"]
                 )
                 audit.open()
             if kind == "correction":

@@ -186,6 +186,8 @@ def short_loss(outcome, prediction):
 def odd_loss(outcome, prediction):
     raise ValueError(f"cannot score {outcome[0]} {prediction[0]}")
 '''
+# What a slow machine is told on the way.
+PROGRESS = re.compile(r"\S+: \d+ of \d+( \(\d+ %\).*|, after .*)$")
 BROKEN = "def draw(source, rng)\n    return source\n"
 
 
@@ -340,7 +342,7 @@ class Walk:
         lines = [
             line
             for line in printed.splitlines()
-            if not line.startswith(("fact: ", "note ", "    "))
+            if not line.startswith(("fact: ", "note ", "    ")) and not PROGRESS.match(line)
         ]
         return [re.sub(r"[0-9a-f]{16,}", "DIGEST", line) for line in lines if line]
 

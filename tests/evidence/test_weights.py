@@ -133,7 +133,9 @@ def test_what_is_not_covered_says_what_is() -> None:
     slack = pg.Requirement(name="loss", low=0, high=1, limit=0.2, slack=0.1)
     (reason,) = pg.supports([slack], design=DESIGN, reliability_target=0.8, score="slack")
     assert "weighted records are tested through their excess" in reason
-    with pytest.raises(pg.RegistryError, match=r"design=Iid\(\), or .* and so many records"):
+    with pytest.raises(
+        pg.RegistryError, match=r"design=Iid\(\), or .* as many records times max_weight 2\.5"
+    ):
         pg.Question(reliability_target="0.8", n=100, design=DESIGN)
 
 
