@@ -9,7 +9,9 @@ draws, timed each. Alone: the same functions with one draw at a time, for `--alo
 where scikit-learn is installed: one draw at a time with scikit-learn's mixtures and modules of
 torch.nn (`tests/neural/plain_tvae.py`), which is what one would write. On a CPU all
 times are seconds of processor time of one thread, which others on the machine change little, and
-two cores make two draws at once either way. Without torch it says so and ends.
+two cores make two draws at once either way. There the matrix products of the training are timed
+without all else, too: they are the same work in any batch, so that their time bounds from above how
+many times as fast a batch can be. Without torch it says so and ends.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ import torch
 
 from proxyguard.adapters.networks import TvaeSettings
 from proxyguard.neural import tvae
-from proxyguard.neural.batched import chosen_device, in_batches, reproducible
+from proxyguard.neural.batched import chosen_device, in_batches, product, reproducible
 from proxyguard.neural.encoding import encode_tables
 from proxyguard.neural.noise import Streams
 from proxyguard.neural.releases import TrainingTables
@@ -112,6 +114,27 @@ def draw(seeds: Sequence[int], config: str, device: torch.device) -> Seconds:
         return Seconds(fitted - start, trained - fitted, clock() - trained)
 
 
+def products(draws: int, config: str) -> float:
+    """Return seconds a draw of the matrix products of the training alone, on a CPU."""
+    settings, tables = CONFIGS[config], tables_of(config, draws)
+    with reproducible():
+        streams = Streams(range(draws))
+        encoded = encode_tables(tables, streams)
+        network = tvae.train(encoded, streams, replace(settings, epochs=1))
+        layers = [*network.encoder, network.head, *network.decoder]
+        rows = settings.batch_size  # as many as a table has, so that a pass is one step
+        given = [torch.zeros((draws, layer.weight.shape[2], rows)) for layer in layers]
+        gradients = [torch.empty_like(layer.weight) for layer in layers]
+        start = time.process_time()
+        for _ in range(settings.epochs):
+            for k, layer in enumerate(layers):
+                outputs = layer(given[k])
+                product(outputs, given[k].transpose(1, 2), out=gradients[k])
+                if k:  # nobody asks for the gradient of the rows themselves
+                    product(layer.weight.transpose(1, 2), outputs)
+        return (time.process_time() - start) / draws
+
+
 def draw_all(seeds: Sequence[int], config: str, device: torch.device, together: int) -> Seconds:
     """Make draws batch by batch."""
     pieces: list[Seconds] = []
@@ -173,6 +196,12 @@ def main() -> None:
         draw([seed], config, device)
     alone = (now(device) - start) / min(arguments.alone, draws)
     print(f"  alone:    {1e3 * alone:8.2f} ms a draw, {alone * draws / spent:6.1f} times as long")
+    if device.type == "cpu":
+        least = min(products(1, config), products(min(8, draws), config))
+        print(
+            f"    of which products of the network, which no batch saves: {1e3 * least:.2f} ms; "
+            f"all else for nothing would be {alone / least:.1f} times as fast"
+        )
     plainly = plain(config)
     if plainly is None:
         print("  plain:    not measured, scikit-learn is not installed")

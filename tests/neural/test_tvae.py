@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ from scipy import stats
 torch = pytest.importorskip("torch", reason="needs the extra torch: make test-torch")
 
 from torch.nn import functional  # noqa: E402 - after the skip
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from neural.plain_tvae import PlainSettings, draw_plain  # noqa: E402
 from proxyguard.adapters.networks import TvaeSettings  # noqa: E402
@@ -119,6 +123,31 @@ def test_gradients_are_those_of_the_loss() -> None:
     assert leaf.grad is not None
     torch.testing.assert_close(flat, leaf.grad, rtol=2e-4, atol=2e-5)
     assert float(flat.abs().max()) > 0.1
+
+
+def test_the_benchmark_times_the_products_of_a_training_and_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The bound on what a batch could save rests on it.
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    bench = import_module("bench_neural")
+
+    def operations(run: Callable[[TvaeSettings], object], epochs: int) -> int:
+        settings = replace(bench.CONFIGS["degraded"], epochs=epochs)
+        monkeypatch.setitem(bench.CONFIGS, "degraded", settings)
+        with FlopCounterMode(display=False) as counter:
+            run(settings)
+        return counter.get_total_flops()
+
+    encoded = bench.encode_tables(bench.tables_of("degraded", 1), Streams([0]))
+    trained, timed = (
+        operations(run, 3) - operations(run, 1)
+        for run in (
+            lambda settings: tvae.train(encoded, Streams([0]), settings),
+            lambda _: bench.products(1, "degraded"),
+        )
+    )
+    assert trained == timed > 0
 
 
 def test_a_pass_has_every_row_once_and_the_last_step_the_rest() -> None:
