@@ -78,7 +78,9 @@ class ComponentTest(Enum):
         objections = []
         if design.sampling not in self.samplings:
             names = " or ".join(sorted(s.value for s in self.samplings))
-            nearest = ComponentTest.BETTING_FIXED if self.bets else default_test(design, requirement)
+            nearest = (
+                ComponentTest.BETTING_FIXED if self.bets else default_test(design, requirement)
+            )
             objections.append(
                 f"{self.value} is valid for {names} sampling, and the design is "
                 f"{type(design).__name__} ({design.sampling.value}); {nearest.value} covers it"
