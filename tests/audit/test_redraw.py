@@ -309,6 +309,11 @@ def test_what_cannot_be_drawn_again_is_said(
         assert found.good, found.findings
         assert found.complete
         assert any(one.startswith("redraw: target/bootstrap, seed") for one in found.checked)
+        # Nothing in the folder is broken by a version of the generator that came later.
+        (tmp_path / "pg_redrawn.py").write_text(text.replace("frac=1.0", "frac=0.9"))
+        found = audit.verify(redraw=1, run_named_code=True)
+        assert found.good, found.findings
+        assert any("is not the one that was audited" in one for one in found.not_checked)
 
 
 # In this process it is computed on the device that the environment names, and in the process that

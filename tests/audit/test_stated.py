@@ -277,3 +277,16 @@ def test_a_generator_of_somebody_elses_is_asked_where_that_is_wanted(
     assert "describe is registered as" in "".join(
         one.problem for one in foreign.verify(run_named_code=True).findings
     )
+
+
+def test_code_that_moved_on_since_is_not_checked_and_no_broken_folder(
+    foreign: Audit, tmp_path: Path
+) -> None:
+    code = tmp_path / "pg_rows.py"
+    code.write_text(FOREIGN.format(spring="", promise="version 2"))
+    found = foreign.verify(run_named_code=True)
+    assert found.good, found.findings
+    assert any(
+        "the code of pg_rows:Rows is not the one that was audited (changed: pg_rows)" in words
+        for words in found.not_checked
+    ), found.not_checked

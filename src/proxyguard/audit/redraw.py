@@ -253,6 +253,8 @@ def _check(audit: RegisteredAudit, chosen: Repeatable) -> str:
     made = "drawn again" if chosen.draws else "fitted again"
     words = f"{chosen.name}: {made}, it has another {' and another '.join(different)}"
     other = _other_software(audit.registry, chosen)
+    registered = audit.registry.members[chosen.member.name].mechanisms[chosen.mechanism]
+    other = other or audit.result.moved.get(registered.generator, "")
     if draw.status != "drawn":
         other = other or elsewhere  # a network that ended in no number may not do so elsewhere
     # None of these shows a lie: honest draws, too, come out otherwise, or not at all, elsewhere.

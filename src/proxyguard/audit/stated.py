@@ -467,9 +467,12 @@ def _described_otherwise(
 ) -> Iterator[Doubt]:
     """Compare what is registered of a generator with what it says now."""
     other = _other_version(registry, registered, described)
+    moved = "" if is_ours(registered.generator) else other_code(registered.origin, described.origin)
     for key in ("describe", "batch"):
         stated, said = getattr(registered, key), getattr(described, key)
-        if digest(stated) != digest(said):
+        if digest(stated) != digest(said) and moved:
+            yield Doubt(f"{where}: {key}: {moved}", False)
+        elif digest(stated) != digest(said):
             words = f"{where}: {key} is registered as {stated}, and {registered.generator} says"
             yield Doubt(f"{words} {said}{other}", not other)
     # No version excuses this: another path is other code.
@@ -479,6 +482,20 @@ def _described_otherwise(
             f"{described.origin.path}",
             True,
         )
+
+
+def other_code(then: Origin, here: Origin) -> str:
+    """Return in words that the code of others is not the one that was audited, or nothing.
+
+    As with versions, the digests of then are the author's word, and false ones never make it agree.
+    """
+    changed = [name for name, text in then.code.items() if here.code.get(name, text) != text]
+    if not changed:
+        return ""
+    return (
+        f"the code of {then.path} is not the one that was audited (changed: {', '.join(changed)}); "
+        "install the version that was, and verify again"
+    )
 
 
 def _other_version(

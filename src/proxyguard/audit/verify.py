@@ -117,6 +117,7 @@ class Verification:
     noted: str | None = None  # what the head that was noted before is now
     absent: list[str] = field(default_factory=list)  # reports of a certificate that are not here
     certified: bool | None = None
+    moved: dict[str, str] = field(default_factory=dict)  # by generator: that its code is another
 
     @property
     def good(self) -> bool:

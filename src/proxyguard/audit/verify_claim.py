@@ -62,7 +62,7 @@ from proxyguard.audit.sequential import (
     committed_records,
     recorded_scores,
 )
-from proxyguard.audit.stated import SelfDescription, doubts, reading_place
+from proxyguard.audit.stated import SelfDescription, doubts, other_code, reading_place
 from proxyguard.audit.target import check_seed
 from proxyguard.audit.verify import RegisteredAudit, Scope, Verification, agree
 from proxyguard.documents.canonical import digest
@@ -260,7 +260,15 @@ def _verify_statements(audit: RegisteredAudit) -> None:
 
     def asked(generator: str, options: dict[str, JsonValue]) -> SelfDescription:
         job = Describe(generator=generator, options=options)
-        return ask(audit.folder, job, timeout=audit.scope.timeout)
+        described = ask(audit.folder, job, timeout=audit.scope.timeout)
+        (then, *_) = (
+            registered.origin
+            for member in audit.registry.members.values()
+            for registered in member.mechanisms.values()
+            if isinstance(registered, DrawnMechanism) and registered.generator == generator
+        )
+        audit.result.moved[generator] = other_code(then, described.origin)
+        return described
 
     def check() -> None:
         describe = asked if audit.scope.run_named_code else None
