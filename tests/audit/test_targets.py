@@ -645,6 +645,29 @@ def test_a_release_answers_with_all_its_rows_also_those_without_an_outcome(tmp_p
     assert audit.verify().findings == []
 
 
+def test_check_says_what_missing_outcomes_eat_and_what_weights_do_not_count(
+    tmp_path: Path,
+) -> None:
+    text = strata_of_wards(tmp_path)
+    with_persons(tmp_path / "data")
+    frame = pd.read_csv(tmp_path / "data" / "development.csv")
+    frame.loc[::10, "label"] = None
+    put(frame, tmp_path / "data" / "development.csv")
+    put(frame.dropna(), tmp_path / "data" / "other.csv")
+    text = text.replace('weighting = "record", max_size = 20', PERSONS)
+    text = text.replace('positive = "yes"', 'positive = "yes"\nmissing_outcomes = "worst"')
+    share, _ = OF_FILES.split("\n[[mechanism]]")
+    named = '\n[[release]]\nname = "other"\nfile = "other.csv"\n\n[claim]\nlevel = "releases"\n'
+    warnings = audit_of(tmp_path, HEAD + text + PROCEDURE + BRIER + share + named).check().warnings
+    assert [w for w in warnings if "have no 'label'" in w] == [
+        f"{name}: 10.0% of the development rows have no 'label'; as many target records at their "
+        f"worst put about 0.1 on the mean of every release, of a limit of {limit}"
+        for name, limit in (("Brier transfer", "0.1"), ("Brier risk", "0.3"))
+    ]
+    (weighted,) = (w for w in warnings if "'persons'" in w)
+    assert weighted.startswith("other: each record counts once in a release's answers")
+
+
 def test_a_reserve_leaves_out_what_has_no_outcome_after_it_was_chosen(tmp_path: Path) -> None:
     put(table_with_gaps(), tmp_path / "data" / "table.csv")
     text = HEAD + MISSING.replace("worst", "leave out") + PROCEDURE + BRIER + BOOTSTRAP + CLAIM

@@ -85,6 +85,19 @@ def test_run_seals_nothing_that_check_would_stop(
     assert not Audit(folder, home=tmp_path / "home").journal().ledger.has(Stage.SEALED)
 
 
+def test_run_prints_what_check_warns_of_before_it_opens(tmp_path: Path) -> None:
+    write_table(tmp_path / "data" / "table.csv")
+    loose = DECLARATION.replace('limit = "0.30"', 'limit = "0.60"')
+    held = '[development]\nvalidation = { fraction = "0.25", seed = 1 }\n\n[procedure]'
+    folder, _ = begun(tmp_path, loose.replace("[procedure]", held))
+    done = typed(folder, "run", "--data", str(tmp_path / "data"))
+    assert done.exit_code in (0, 3), done.output
+    said = done.stdout
+    policy = "warning: risk: the constant policy, which learns nothing, has 0.2500"
+    assert policy in said
+    assert said.index(policy) < said.index("Report: ")
+
+
 def test_check_names_what_comes_next_and_never_contradicts_its_warnings(tmp_path: Path) -> None:
     write_table(tmp_path / "data" / "table.csv")
     folder, _ = begun(tmp_path, DECLARATION)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -28,6 +29,7 @@ from proxyguard.registry.parts import Choose, RequirementPart
 from proxyguard.registry.requirement import (
     PERCENT,
     PREDICTIONS,
+    Form,
     LossWords,
     Requirement,
     promise,
@@ -224,6 +226,10 @@ def test_every_design_says_what_means_are_over(design: Design, over: str) -> Non
         quantity=LossWords(words="loss of a release"),
     )  # fmt: skip
     assert required([error], design.over) == (f"The loss of a release must stay below 0.1{over}.",)
+    # A release has no design: it answers with all its records alike.
+    asked = replace(error, form=Form.QUERY, quantity=LossWords(words="mean of x"))
+    own = f", the target's {over[2:]}, the release's over its own records, each counting once"
+    assert required([asked], design.over)[0].endswith(f"by less than 0.1{own if over else ''}.")
     assert {type(one) for one, _ in OVER} == set(DESIGNS)
 
 

@@ -63,6 +63,7 @@ from proxyguard.audit.reserve import (
     refuse_leaks,
 )
 from proxyguard.audit.rules import (
+    gap_warnings,
     measures_of,
     planned_records,
     provisional_measure,
@@ -245,10 +246,12 @@ class _Checker:
                 path = data.find(name)
                 if text_is_recoded(path):
                     self.result.facts.append(recoded_note(name))
+        weight, weighted = member.target.weight_column, []
         for release in member.release:
             with self._noting():
                 path = data.find(release.file)
                 names = set(RawTable(path, member.target.read, own_separator=True).columns)
+                weighted += [release.name] if weight in names else []
                 needed = self._columns(member) - set(member.spared(release.name)) - names
                 if needed:
                     raise TableError(
@@ -256,6 +259,12 @@ class _Checker:
                         "table; if it was made without them, register lacks = [...] in its "
                         f'[[release]] "{release.name}"'
                     )
+        if weighted and any(part.query is not None for part in member.requirement):
+            self.result.warnings.append(
+                f"{some(weighted)}: each record counts once in a release's answers, also where a "
+                f"column {weight!r} is there; sample a weighted release by its weights first, or "
+                "compare its weighted answers in Python with certify_releases"
+            )
         read = {r.file: member.target.read for r in member.release}
         self._check_labels(member, read, named=True)
 
@@ -578,6 +587,7 @@ class _Checker:
                 assert ready.development is not None  # as long as there is a division
                 self._tell_columns(member, ready.development)
                 result.warnings += group_warnings(member, ready.division.target)
+                result.warnings += gap_warnings(member, ready.division.gaps)
             result.warnings += mean_warnings(
                 self.declaration, member, requirements=sizes.means, n=sizes.records
             )

@@ -67,6 +67,8 @@ class Division:
     """That table, unused rows included."""
     unlabelled: int = 0
     """Rows that would be the target's and have no outcome, where such are left out."""
+    gaps: float = 0.0
+    """Share of the development rows that have no outcome, and are left out."""
 
 
 def divide(member: Member, data: DataFolders) -> Division:
@@ -90,14 +92,16 @@ def divide(member: Member, data: DataFolders) -> Division:
         check_columns(member, raw.columns)
         if member.development.blocks is None:
             chosen = reserve_rows(raw, target)
-            rest = _known(raw, target, np.setdiff1d(np.arange(len(raw)), chosen))
+            every = np.setdiff1d(np.arange(len(raw)), chosen)
+            rest = _known(raw, target, every)
         else:
             training, validation, chosen = block_rows(raw, member)
-            rest = np.concatenate([training, validation])
+            every = rest = np.concatenate([training, validation])
         whole = raw.take(np.arange(len(raw)))
         kept = _claimed(raw, target, chosen)
         lost = len(chosen) - len(kept)
-        return Division(raw.take(kept), kept, raw.take(rest), rest, whole, lost)
+        gaps = 1.0 - len(rest) / max(len(every), 1)
+        return Division(raw.take(kept), kept, raw.take(rest), rest, whole, lost, gaps)
     raw = RawTable(data.find(str(target.file or target.population)), target.read)
     everything = np.arange(len(raw))
     source = RawTable(data.find(str(member.development.table)), target.read)
@@ -111,8 +115,9 @@ def divide(member: Member, data: DataFolders) -> Division:
     kept = _claimed(raw, target, everything)
     # Columns that development lacks are dropped: nothing that is learned there could use them.
     return Division(
-        raw.take(kept)[source.columns], kept, development, unlabelled=len(raw) - len(kept)
-    )
+        raw.take(kept)[source.columns], kept, development, unlabelled=len(raw) - len(kept),
+        gaps=1.0 - len(development) / max(len(source), 1),
+    )  # fmt: skip
 
 
 def _claimed(raw: RawTable, target: Target, rows: Positions) -> Positions:

@@ -253,6 +253,32 @@ def resolve_roles(
     return choose_roles(margins, moderate=number(roles.moderate), among=roles.among)
 
 
+def gap_warnings(member: Member, gaps: float) -> list[str]:
+    """Return which limits missing outcomes eat, were as many of the target's as of development's.
+
+    Parameters
+    ----------
+    member
+        The declared member, whose limits may be rules still.
+    gaps
+        The share of the development rows that have no outcome.
+    """
+    warnings = []
+    for part in member.requirement if member.target.missing_outcomes == "worst" else ():
+        if part.loss is None or not isinstance(part.limit, str):
+            continue
+        requirement = provisional_measure(part, member, part.limit).requirement
+        lost = gaps * requirement.high
+        if gaps and 4.0 * lost >= requirement.limit:
+            warnings.append(
+                f"{part.name}: {gaps:.1%} of the development rows have no "
+                f"{member.target.outcome!r}; as many target records at their worst put about "
+                f"{lost:.3g}{requirement.unit} on the mean of every release, of a limit of "
+                f"{requirement.limit:g}{requirement.unit}"
+            )
+    return warnings
+
+
 def _record(resolved: Resolved) -> ResolvedNumber:
     return ResolvedNumber(value=resolved.value, rule=resolved.rule, inputs=dict(resolved.inputs))
 

@@ -450,6 +450,8 @@ def run(
                 lines = [*_obstacle_lines(checked), _check_end(checked), "Nothing was sealed."]
                 show.answer(json, checked.to_dict(), lines)
             _end_unless_good(checked)
+            for line in () if json else _obstacle_lines(checked):  # the warnings, while they help
+                show.say(line)
         certificate = audit.run(key_file=key_file, passphrase=words, steward=steward)
     _write_cases(file, "run", certificate, audit)
     _finish(certificate, folder, json)

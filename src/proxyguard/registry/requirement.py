@@ -525,14 +525,18 @@ def required(requirements: Sequence[Requirement], over: str = "") -> tuple[str, 
     Among records of the group sex = f, the mean of age in a release may differ from that in the
     target by less than 2.
     """
-    attacks: dict[tuple[str, str | None], list[str]] = {}
+    attacks: dict[tuple[str, str | None, str], list[str]] = {}
     for r in requirements:
-        attacks.setdefault((_promised(r), r.group), []).extend([r.attack] if r.attack else [])
+        means = over
+        if over and r.form is Form.QUERY:  # a release has no design, whatever the target's is
+            means = f"the target's {over}, the release's over its own records, each counting once"
+        named = attacks.setdefault((_promised(r), r.group, means), [])
+        named += [r.attack] if r.attack else []
     return tuple(
         # Braces in a column's name are not for us to fill in.
         sentence(said.replace("{attacks}", attackers(names)) if names else said,
-                 None if group == NONMEMBERS else group, over)
-        for (said, group), names in attacks.items()
+                 None if group == NONMEMBERS else group, means)
+        for (said, group, means), names in attacks.items()
     )  # fmt: skip
 
 
