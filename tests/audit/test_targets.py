@@ -711,6 +711,25 @@ def test_missing_outcomes_and_rounding_are_not_covered_together(tmp_path: Path) 
         audit.register()
 
 
+def test_an_area_of_no_binary_outcome_is_found(tmp_path: Path, forge: Any) -> None:
+    losses, names = given_losses()
+    (tmp_path / "data").mkdir()
+    np.savez(
+        tmp_path / "data" / "losses.npz",
+        losses=losses, releases=np.array(names),
+        requirements=np.array(["Brier transfer", "Brier risk"]),
+    )  # fmt: skip
+    target = GIVEN.replace("{file}", "losses.npz")
+    audit = certified(tmp_path, HEAD + target + BRIER + GIVEN_MECHANISM + CLAIM)
+    assert audit.verify().good
+
+    def lie(evidence: dict[str, Any]) -> None:
+        evidence["diagnostics"]["source_auc"]["bootstrap"] = 0.97
+
+    forge.certificate(audit, evidence=lie)
+    assert "an AUC of 0.97, which is of a binary outcome alone" in forge.found_by(audit)
+
+
 def test_given_losses_may_be_missing(tmp_path: Path) -> None:
     losses, names = given_losses()
     losses[:, 3:9] = np.nan

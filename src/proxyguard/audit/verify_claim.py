@@ -655,10 +655,13 @@ def _check_diagnostics(
         raise SealError("the diagnostics have AUCs of other draws")
     if set(shown.source_auc) != set(drawn):
         raise SealError("the diagnostics have AUCs of other sources")
-    areas = [v for by_draw in shown.auc.values() for v in by_draw.values()]
-    for area in (*areas, *shown.source_auc.values()):
-        if area is not None and not 0.0 <= area <= 1.0:
-            raise SealError(f"the diagnostics have an AUC of {area!r}, which lies in [0, 1]")
+    for group in groups:
+        outcome = group.member.target.predicted
+        binary = outcome is not None and outcome.kind == "binary"
+        for area in (*shown.auc[group.name].values(), shown.source_auc[group.name]):
+            if area is not None and not (binary and 0.0 <= area <= 1.0):
+                where = "lies in [0, 1]" if binary else "is of a binary outcome alone"
+                raise SealError(f"the diagnostics have an AUC of {area!r}, which {where}")
 
 
 def check_derived(
