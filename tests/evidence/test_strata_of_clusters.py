@@ -67,6 +67,15 @@ def test_records_that_weigh_alike_have_the_mean_over_records(weights: dict[str, 
     assert np.all((found.lower[:, 0] <= mean) & (mean <= found.upper[:, 0]))
 
 
+def test_the_end_of_the_range_is_shown_as_no_bound() -> None:
+    how = design(UNEQUAL, weighting="record", max_size=40)
+    losses = pg.LossArray(VALUES[:, :, None], pg.Records(strata=STRATA, clusters=LABELS))
+    certificate = pg.certify(losses, [LOSS], design=how, reliability_target=0.5, seed=1)
+    assert np.all(certificate.evidence.upper == 1.0)
+    assert certificate.evidence.bounds_tests == ("hoeffding, ratio, none from above",)
+    assert ", no upper bound (for reading" in str(certificate)
+
+
 def test_the_order_of_records_and_chunks_changes_nothing() -> None:
     turn = RNG.permutation(LABELS.size)
     turned = pg.LossArray(

@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
+from proxyguard.evidence.component import UNBOUNDED
 from proxyguard.modes.evidence import Decision, ReliabilityBound
 from proxyguard.registry.design import (
     SHARES_OF_CLUSTERS,
@@ -366,12 +367,13 @@ def _requirement_lines(certificate: Certificate) -> Iterable[str]:
         limit, estimates = requirement.limit, evidence.estimates[:, j]
         low = rounded(estimates.min(), 4, up=False, than=limit)
         high = rounded(estimates.max(), 4, up=True, than=limit)
-        worst = rounded(evidence.upper[:, j].max(), 4, up=True, than=limit)
-        unit = requirement.unit
+        unit, test = requirement.unit, evidence.bounds_tests[j]
+        worst = f"largest upper bound {rounded(evidence.upper[:, j].max(), 4, up=True, than=limit)}"
+        worst = "no upper bound" if test.endswith(UNBOUNDED) else f"{worst}{unit}"
         yield (
             f"  {requirement.name}: limit {limit:g}{unit}, estimates {low} to "
-            f"{high}{unit}, largest upper bound {worst}{unit} (for reading: {level} simultaneous, "
-            f"{evidence.bounds_tests[j]}){_missing_phrase(evidence, j)}"
+            f"{high}{unit}, {worst} (for reading: {level} simultaneous, {test})"
+            f"{_missing_phrase(evidence, j)}"
         )
 
 

@@ -163,6 +163,10 @@ def effective_size(column: Column, design: Design) -> float:
     return float(design.effective_size) if isinstance(design, Stratified) else float(column.n)
 
 
+UNBOUNDED = ", none from above"
+"""What stands behind the inequality of upper limits that are all the end of the range."""
+
+
 def requirement_bounds(
     columns: Sequence[Column],
     requirements: Sequence[Requirement],
@@ -205,7 +209,7 @@ def requirement_bounds(
             )
         lows.append(requirement.from_unit(low))
         highs.append(requirement.from_unit(upper))
-        names.append(name)
+        names.append(f"{name}{UNBOUNDED}" if np.all(upper >= 1.0) else name)
     return np.stack(lows, axis=1), np.stack(highs, axis=1), tuple(names)
 
 

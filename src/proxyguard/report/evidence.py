@@ -29,6 +29,7 @@ from proxyguard.documents.certificate import (
     VerdictRecord,
 )
 from proxyguard.documents.evidence import GroupEvidence
+from proxyguard.evidence.component import UNBOUNDED
 from proxyguard.report.sources import Sources, amount, by_declared, cut, table
 
 # Requirements that a table on a page has room for.
@@ -194,7 +195,9 @@ def requirement_table(sources: Sources, name: str) -> ReportTable:
             str(group.columns[j].n) if group.columns else "",  # collective: one batch each
             cut(estimate.min(), up=False, than=limit),
             cut(fsum(estimate) / len(estimate), up=True, than=limit),
-            cut(estimate.max(), up=True, than=limit), cut(upper[:, j].max(), up=True, than=limit),
+            cut(estimate.max(), up=True, than=limit),
+            "none" if group.derived.bounds_tests[j].endswith(UNBOUNDED)
+            else cut(upper[:, j].max(), up=True, than=limit),
             f"{met} / {below} of {len(estimate)}", group.tests[j],
         ))  # fmt: skip
     sure = bounds_words(name, group, sources.verdict(name))
