@@ -193,6 +193,14 @@ def test_named_releases_that_cannot_be_used_fail_and_the_others_are_judged() -> 
         pg.try_out(table, {"constant": usable.assign(ill="no")}, outcome="ill")
 
 
+def test_releases_may_come_one_by_one() -> None:
+    trial = pg.try_out(
+        people(400, 1), (people(400, seed) for seed in (3, 4)), outcome="ill",
+        holdout=people(400, 2), exclude=["stage", "cost"],
+    )  # fmt: skip
+    assert list(trial.decisions) == ["release 1", "release 2"]
+
+
 def test_labels_and_names_may_be_what_we_call_things_ourselves() -> None:
     words = {"yes": "all others", "no": "(missing)"}
     tables = [

@@ -133,7 +133,8 @@ def try_out(
     real
         The real table: a path (CSV, Parquet, Feather), a frame of pandas or polars, an Arrow table.
     releases
-        What stands in for it: a table, a folder, a list or a mapping of tables; or a generator.
+        What stands in for it: a table, a folder, a list or a mapping of tables, or what yields
+        them; or a generator.
     outcome
         The column that is predicted; without one, shares and means are compared.
     generator
@@ -232,6 +233,8 @@ def try_out(
     for called, name in ((progress, "progress"), (tell, "tell")):
         if called is not None:
             callback(called, name)
+    if isinstance(releases, Iterator):
+        releases = list(releases)  # asked for their names, and then read
     instead = StandIns.of(releases, generator, settings.options)
     recoded: list[str] = []
     table = read_source(real, "the real table", recoded)
