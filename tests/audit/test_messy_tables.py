@@ -7,11 +7,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from audit.conftest import audit_in
 from conformance.messy import labelled
 from conftest import Effort
+from proxyguard.cli.main import app
 from proxyguard.errors import RegistryError, UnreadValue
+from proxyguard.registry.declaration import read_declaration
+from proxyguard.tables.profile import profile_table
 
 OUTCOMES = {
     "binary": ('positive = "1"', "brier"),
@@ -134,6 +138,66 @@ def test_an_excluded_column_is_written_where_a_requirement_asks_for_it_before_th
         audit.register()
     with pytest.raises(RegistryError, match="the requirements ask for 'note', excluded when"):
         audit.check()
+
+
+@pytest.mark.usefixtures("draws_here")
+def test_labels_that_differ_in_capital_letters_alone_are_one_where_that_is_declared(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    (data / "releases").mkdir(parents=True)
+    rng = np.random.default_rng(7)
+    for k, n in enumerate([700, 400, 400, 400, 400]):
+        table = labelled(n, 5 + 50 * k)
+        spelt = np.where(table["y"] == "1", "yes", "no").astype(object)
+        loud = rng.random(n) < 0.2
+        spelt[loud] = [f" {text.upper()}" for text in spelt[loud]]
+        name = f"releases/r{k}.csv" if k else "table.csv"
+        table.assign(y=spelt).to_csv(data / name, index=False)
+    text = DECLARATION.format(outcome='positive = "yes"', loss="brier")
+    files = 'generator = "files"\noptions = { folder = "releases", pattern = "*.csv", first = 100 }'
+    text = text.replace('generator = "bootstrap"', files)
+    audit = audit_in(tmp_path)
+    audit.init(text)
+    checked = audit.check()
+    assert any("so it has that value and one other; found 4" in p for p in checked.problems)
+    labels = pd.DataFrame({"y": np.char.strip(spelt.astype(str))})
+    assert profile_table(labels, roles={"y": "predicted"}).warnings == [
+        "column 'y' has 'NO', 'no', 'YES', 'yes', which count as different values though they "
+        "differ in capital letters alone; write under [columns]: y = { fold_case = true }"
+    ]
+    (audit.folder / "audit.toml").write_text(
+        text + "[columns]\ny = { fold_case = true }\n", "utf-8"
+    )
+    assert audit.check().problems == []
+    certificate = audit.run()
+    assert certificate is not None
+    assert audit.verify(with_target=True).good
+    training = pd.read_parquet(audit.folder / "development/0.training.parquet")
+    assert set(training["y"]) == {"yes", "no"}
+
+
+def test_run_registers_no_files_that_check_refuses(tmp_path: Path) -> None:
+    (tmp_path / "data" / "releases").mkdir(parents=True)
+    labelled(700, 5).to_csv(tmp_path / "data" / "table.csv", index=False)
+    text = DECLARATION.format(outcome='positive = "1"', loss="brier")
+    files = 'generator = "files"\noptions = { folder = "releases", pattern = "*.csv", first = 100 }'
+    audit = audit_in(tmp_path)
+    audit.init(text.replace('generator = "bootstrap"', files))
+    audit.seal()
+    for k in range(4):
+        (tmp_path / "data" / "releases" / f"{k}.csv").write_text("a,b\n1,2\n", "utf-8")
+    told = CliRunner().invoke(app, ["run", str(audit.folder.path), "--home", str(tmp_path / "home"),
+                                    "--data", str(tmp_path / "data")])  # fmt: skip
+    assert told.exit_code == 1, told.output
+    assert "Nothing was registered." in told.output
+    assert audit.status().next == "register"
+
+
+def test_a_folded_value_is_named_as_it_is_read() -> None:
+    text = DECLARATION.format(outcome='positive = "Yes"', loss="brier")
+    with pytest.raises(RegistryError, match="with fold_case 'Yes' is read as 'yes'; write"):
+        read_declaration(text + "[columns]\ny = { fold_case = true }\n")
 
 
 @pytest.mark.parametrize("part", ["target", "development"])

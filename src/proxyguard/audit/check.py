@@ -89,15 +89,16 @@ from proxyguard.losses.measure import Measure, check_bounds, read_loss_file
 from proxyguard.losses.query import CodedRecords, expand
 from proxyguard.printable import some
 from proxyguard.registry.declaration import Declaration, Member
+from proxyguard.registry.numbers import fold
 from proxyguard.registry.parts import DELIVERED, MechanismPart, RampRule, SlackRule
 from proxyguard.registry.requirement import Form, Requirement
-from proxyguard.registry.target import TableReading
+from proxyguard.registry.target import ColumnPart, TableReading
 from proxyguard.seal.fingerprint import TablePrints
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import random_bytes
 from proxyguard.tables.columns import have_value
 from proxyguard.tables.files import RawTable, recoded_note, text_is_recoded
-from proxyguard.tables.profile import TableProfile, profile_of
+from proxyguard.tables.profile import PREDICTED, TableProfile, profile_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -285,6 +286,8 @@ class _Checker:
                 continue  # told where its columns are
             if target.missing_outcomes != "refuse":
                 labels = labels[have_value(labels, read.missing)]
+            if member.columns.get(target.predicted.column, ColumnPart()).fold_case:
+                labels = np.array([fold(label) for label in labels.tolist()])
             try:
                 outcomes(labels, target.predicted, name)
             except TableError as error:
@@ -689,7 +692,7 @@ class _Checker:
         target = member.target
         roles = dict.fromkeys(member.excluded, "excluded")
         roles |= dict.fromkeys(target.design_columns, "the design")
-        roles[str(target.outcome)] = "predicted"
+        roles[str(target.outcome)] = PREDICTED
         profile = profile_of(records, member.columns, roles=roles)
         self.result.profiles[member.name] = profile
         self.result.facts.append(f"{member.name}: development has {profile.words()}")

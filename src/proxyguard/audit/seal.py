@@ -484,7 +484,7 @@ def check_target(
     column = target.predicted.column
     # Development first: of what is wrong in both its labels may be shown.
     outcomes(development[column], target.predicted, "development")
-    labels = records[column]
+    labels = numbers[column] if kinds[column] == "text" else records[column]
     if target.predicted.kind == "binary":
         known = {canonical_value(str(target.positive)), negative_of(target, development), NO_LABEL}
         known |= lost_texts(target.predicted)

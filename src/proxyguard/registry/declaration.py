@@ -25,7 +25,7 @@ from proxyguard.registry.exposure import (
     ThresholdRule,
 )
 from proxyguard.registry.fields import FORMAT, DeclarationPart, Format, Name, Text, number
-from proxyguard.registry.numbers import alike_names
+from proxyguard.registry.numbers import alike_names, fold
 from proxyguard.registry.parts import (
     GIVEN,
     ClaimPart,
@@ -239,11 +239,37 @@ class Member(DeclarationPart):
                 raise ValueError(
                     f"columns.{name}: its values are labels, as they are written; leave kind out"
                 )
+            if part.fold_case:
+                self._check_folded(name)
             counted = (target.outcome if target.range is not None else None, target.weight_column)
             if name in counted and part.holds == "text":
                 raise ValueError(
                     f"columns.{name}: an outcome with a range, or a weight, is a number; leave "
                     "kind out"
+                )
+
+    def _check_folded(self, column: str) -> None:
+        """Refuse names of values as nobody reads them: what is folded has small letters alone."""
+        target, texts = self.target, list[str]()
+        if column in target.design_columns or (column == target.outcome and target.range):
+            raise ValueError(
+                f"columns.{column}: fold_case is of texts that are no strata, clusters or weights; "
+                "leave it out"
+            )
+        if column == target.outcome:
+            texts += [str(label) for label in (target.positive, *(target.classes or ())) if label]
+        for requirement in self.requirement:
+            asked = [requirement.group or {}]
+            if requirement.query is not None:
+                asked.append(requirement.query.share or {})
+                groups = (requirement.query.groups or {}).get(column, {})
+                texts += [text for group in groups.values() for text in group]
+            texts += [values[column] for values in asked if column in values]
+        for text in texts:
+            if text != fold(text):
+                raise ValueError(
+                    f"columns.{column}: with fold_case {text!r} is read as {fold(text)!r}; write "
+                    "that wherever this value is named"
                 )
 
     @property

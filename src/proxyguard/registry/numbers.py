@@ -234,6 +234,15 @@ _WHOLE = re.compile(r"(?P<sign>[+-]?)(?P<digits>[0-9]+)(\.0*)?")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
+def fold(text: str) -> str:
+    """Return a text in small letters, without the blanks around it.
+
+    >>> fold(" Yes")
+    'yes'
+    """
+    return text.strip().casefold()
+
+
 def canonical_value(text: str) -> str:
     """Return a value so that ``1``, ``1.0`` and ``01`` read alike, and blanks do not count.
 

@@ -204,9 +204,15 @@ class ColumnPart(DeclarationPart):
     """Texts that stand for a missing value, besides those of target.read."""
     exclude: bool = False
     """Whether no procedure uses it, and no release needs to have it."""
+    fold_case: bool = False
+    """Whether texts are read in small letters and without outer blanks, so that "Yes" is "yes"."""
+
+    LATER = ("fold_case",)
 
     @model_validator(mode="after")
     def _one_kind(self) -> ColumnPart:
+        if self.fold_case and self.kind in ("number", "date"):
+            raise ValueError(f"fold_case is of texts, and kind is {self.kind!r}; leave one out")
         of_numbers = self.thousands is not None or self.decimal is not None
         if of_numbers and self.kind != "number":
             raise ValueError('thousands and decimal are of a number: write kind = "number"')
@@ -225,7 +231,7 @@ class ColumnPart(DeclarationPart):
     def holds(self) -> Literal["number", "text"] | None:
         """What its values are once they are read; nothing where that is not declared."""
         if self.kind is None:
-            return None
+            return "text" if self.fold_case else None
         return "number" if self.kind in ("number", "date") else "text"
 
 

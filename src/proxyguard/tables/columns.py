@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from proxyguard.errors import TableError, UnreadValue
 from proxyguard.printable import toml_key
-from proxyguard.registry.numbers import canonical_value
+from proxyguard.registry.numbers import canonical_value, fold
 from proxyguard.registry.target import ColumnPart, DeclaredColumns
 from proxyguard.tables.notation import ISO, Notation
 
@@ -102,7 +102,7 @@ def typed(
             part = declared.get(name, ColumnPart())
             texts = kind == "text"
             read[name] = (
-                _texts(frame[name], part)
+                _texts(frame[name], part, missing)
                 if texts
                 else _numbers(frame[name], missing, part, release)
             )
@@ -127,10 +127,12 @@ def have_value(values: Series | NDArray[np.object_], missing: Iterable[str]) -> 
     return np.asarray(known[codes])
 
 
-def _texts(values: Series, part: ColumnPart) -> Series:
+def _texts(values: Series, part: ColumnPart, missing: Sequence[str]) -> Series:
     """Return a column as texts, with the empty one where a declared text stands for a gap."""
     texts = as_texts(values)
-    return texts.where(~texts.isin(list(part.missing)), "") if part.missing else texts
+    if part.missing:
+        texts = texts.where(~texts.isin(list(part.missing)), "")
+    return texts.where(texts.isin(list(missing)), texts.map(fold)) if part.fold_case else texts
 
 
 def _numbers(

@@ -9,6 +9,7 @@ says otherwise.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from proxyguard.exact.rounding import Array
-from proxyguard.printable import toml, toml_key
+from proxyguard.printable import some, toml, toml_key
+from proxyguard.registry.numbers import fold
 from proxyguard.registry.target import ColumnPart, DeclaredColumns, TableReading
 from proxyguard.tables.columns import Series, kinds_of, typed
 from proxyguard.tables.files import as_frame
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 
 ColumnKind = Literal["number", "date", "category", "text", "id-like", "constant", "empty"]
+# The role of the outcome, in words.
+PREDICTED = "predicted"
 # Records of which fewer tell nothing about ids.
 FEW = 20
 # An id is another one for at least this share of the records.
@@ -67,6 +71,8 @@ class ColumnProfile:
         of how they are written.
     gaps
         Texts in it that most likely stand for a missing value.
+    alike
+        Texts in it that differ from another one in small and capital letters alone.
     """
 
     name: str
@@ -80,6 +86,7 @@ class ColumnProfile:
     warning: str | None = None
     notation: str = ""
     gaps: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
 
     @property
     def proposed(self) -> ColumnPart | None:
@@ -194,6 +201,8 @@ class _Facts(NamedTuple):
     gaps: tuple[str, ...] = ()  # texts among these that most likely stand for a missing value
     gapped: float = 0.0  # share of the records that hold one of them
     strange: int = 0  # records whose text is neither
+    alike: tuple[str, ...] = ()  # texts that differ from another in small and capital letters alone
+    labels: tuple[str, ...] = ()  # the texts of a category
 
 
 def _profile(values: Series, part: ColumnPart | None, role: str | None) -> ColumnProfile:
@@ -209,14 +218,15 @@ def _profile(values: Series, part: ColumnPart | None, role: str | None) -> Colum
     if part is not None and part.missing and facts.kind in ("number", "date"):
         use = f"{use}; {' or '.join(map(toml, part.missing))} is a missing value"
     if role is not None:
-        use, warning = role, None
+        use = role if role != PREDICTED or not facts.labels else f"{role}: {some(facts.labels, 6)}"
+        warning = warning if role == PREDICTED and facts.alike else None
     return ColumnProfile(
         name=name, kind=facts.kind, missing=facts.missing, levels=facts.levels, low=low, high=high,
         use=use, otherwise=f"{key} = {{ {otherwise} }}",
         warning=None if warning is None else
         f"column {name!r} {warning}; write under [columns]: {key} = {{ {otherwise} }}",
         notation=facts.notations[0] if facts.notations and not facts.strange else "",
-        gaps=facts.gaps,
+        gaps=facts.gaps, alike=facts.alike,
     )  # fmt: skip
 
 
@@ -269,7 +279,12 @@ def _of_texts(name: str, values: Series, declared: ColumnPart | None) -> _Facts:
     if declared is None and _mostly_distinct(len(texts), rows) and blanks < 0.5:
         return _Facts("id-like", len(texts), missing)
     free = blanks >= 0.5 and (length > LONG or _mostly_distinct(len(texts), rows))
-    return _Facts("text" if free else "category", len(texts), missing)
+    if free:
+        return _Facts("text", len(texts), missing)
+    spelt = Counter(map(fold, texts))
+    alike = tuple(sorted((t for t in texts if spelt[fold(t)] > 1), key=lambda t: (fold(t), t)))
+    labels = tuple(map(repr, sorted(texts)))
+    return _Facts("category", len(texts), missing, alike=alike, labels=labels)
 
 
 def _shown(end: float, facts: _Facts) -> str:
@@ -346,4 +361,9 @@ def _words(facts: _Facts, declared: ColumnPart | None) -> tuple[str, str, str | 
                 'kind = "category"', None)  # fmt: skip
     if facts.kind == "text":
         return "kept as text; few learners read free text", "exclude = true", None
+    if facts.alike:
+        return f"used as {facts.levels:,} categories", "fold_case = true", (
+            f"has {some(list(map(repr, facts.alike)), 4)}, which count as different values though "
+            "they differ in capital letters alone"
+        )  # fmt: skip
     return f"used as {facts.levels:,} categories", "exclude = true", None

@@ -30,7 +30,7 @@ from proxyguard.registry.fields import OTHERS
 from proxyguard.registry.numbers import canonical_value
 from proxyguard.registry.target import DeclaredColumns, Outcome
 from proxyguard.tables.columns import as_texts, typed
-from proxyguard.tables.profile import column_toml
+from proxyguard.tables.profile import column_toml, profile_of
 from proxyguard.trial.rows import MISSING
 
 if TYPE_CHECKING:
@@ -162,13 +162,14 @@ def guess_outcome(
     if kind == "multiclass":
         return GuessedOutcome(
             column=column, kind="multiclass", labels=tuple(labels),
-            words=f"{column!r} is taken for one of {len(labels)} classes; {other}",
+            words=f"{column!r} is taken for one of {len(labels)} classes, {quoted(labels, 6)}; "
+            f"{other}",
         )  # fmt: skip
     if len(labels) != 2:
         why = "kind is 'binary'" if positive is None else "positive makes a yes or no of it"
         raise RegistryError(
             f"outcome {column!r} has {len(labels)} different values ({quoted(labels, 4)}), and "
-            f"{why}; {other}"
+            f"{why}, which has two; --kind multiclass, without --positive, predicts all of them"
         )
     if positive is not None:
         said = canonical_value(positive)
@@ -290,7 +291,8 @@ def default_demands(
     coded, uncoded = _codings(development, kinds, 3 if fine else 2)
     if uncoded:
         notes.append(
-            f"shares are not asked of {quoted(uncoded)}: constant, or texts that hardly repeat"
+            f"shares are not asked of {quoted(uncoded)}: constant, comments, or texts that hardly "
+            "repeat"
         )
     if outcome is None:
         demands += _one_way(coded, given["one-way shares"])
@@ -405,6 +407,8 @@ def _bins(name: str, values: pd.Series[float], cells: int) -> AskedColumn | None
 def _groups(name: str, values: pd.Series[str], cells: int) -> AskedColumn | None:
     counts = values.map(canonical_value).value_counts()
     if len(counts) < 2 or counts.iloc[0] < COMMON * counts.sum():
+        return None
+    if profile_of(values.to_frame()).columns[0].kind == "text":  # comments repeat by being empty
         return None
     # All others are a cell too: of two values the share of one says that of the other.
     several = min(cells, len(counts)) - 1

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.errors import ProxyGuardError, RegistryError, TableError
-from proxyguard.printable import toml, toml_key
+from proxyguard.printable import some, toml, toml_key
+from proxyguard.registry.numbers import fold
 from proxyguard.registry.target import ColumnPart, DeclaredColumns, TableReading
 from proxyguard.seal.fingerprint import TablePrints, fingerprints, identify, meet
 from proxyguard.seal.storage import random_bytes
@@ -169,7 +170,7 @@ def _refuse_no_table(path: Path) -> None:
 
 
 def readable_columns(
-    tables: Sequence[pd.DataFrame], declared: DeclaredColumns
+    tables: Sequence[pd.DataFrame], declared: DeclaredColumns, outcome: str | None = None
 ) -> tuple[dict[str, ColumnPart], list[str]]:
     """Return how columns are read that hold numbers or dates as text, and what to say of it.
 
@@ -179,6 +180,8 @@ def readable_columns(
         All real rows there are: what stands for a missing value may be in some of them alone.
     declared
         What the user says of columns, which nothing is guessed of.
+    outcome
+        What is predicted: labels that differ in capital letters alone are taken as one.
     """
     import pandas as pd
 
@@ -200,6 +203,21 @@ def readable_columns(
         line = f'{toml_key(next(iter(proposed)))} = {{ kind = "category" }}'
         notes.insert(0, f"read as numbers or dates, though text: {told}; --column '{line}' says "
                         "otherwise")  # fmt: skip
+    alike = {c.name: c for c in profile.columns if c.alike and c.kind == "category"}
+    if outcome in alike and len({*map(fold, without_outcome(rows, outcome)[outcome])}) > 1:
+        spelt = alike.pop(outcome).alike
+        proposed[outcome] = ColumnPart(fold_case=True)
+        notes.append(
+            f"{outcome!r} is written {some(list(map(repr, spelt)), 6)}: capital letters are not "
+            f"told apart, here and in the audit that follows (fold_case); --column "
+            f"'{toml_key(outcome)} = {{ kind = \"category\" }}' keeps them apart"
+        )
+    if alike:
+        name = next(iter(alike))
+        notes.append(
+            f"values that differ in capital letters alone count as different in {', '.join(alike)};"
+            f" --column '{toml_key(name)} = {{ fold_case = true }}' takes them as one"
+        )
     return {**declared, **proposed}, notes
 
 
@@ -221,6 +239,7 @@ def read_as(table: pd.DataFrame, columns: DeclaredColumns) -> pd.DataFrame:
         for name, part in columns.items()
         if part.holds == "number" and name in table.columns
     }
+    kinds |= {name: "text" for name in columns if columns[name].fold_case and name in table.columns}
     return table.assign(**typed(table, kinds, MISSING, columns)) if kinds else table
 
 

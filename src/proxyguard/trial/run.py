@@ -31,6 +31,7 @@ from proxyguard.registry.numbers import (
     callback,
     canonical_value,
     flag,
+    fold,
     listed,
     path,
     share,
@@ -40,7 +41,7 @@ from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import ColumnPart, DeclaredColumns
 from proxyguard.tables.columns import as_texts, kinds_of, notation_of, typed
 from proxyguard.tables.files import content_digest, table_bytes
-from proxyguard.tables.profile import TableProfile, profile_of
+from proxyguard.tables.profile import PREDICTED, TableProfile, profile_of
 from proxyguard.trial.asked import (
     AskedSettings,
     AskedTitles,
@@ -270,7 +271,7 @@ def try_out(
     looked_at = [frame for frame in (table, of_maker, unseen) if frame is not None]
     store = Home(default_home() if home is None else path(home, "home"))
     store.check_lineage()
-    columns, notes = readable_columns(looked_at, settings.columns)
+    columns, notes = readable_columns(looked_at, settings.columns, outcome)
     usable, made, held = (
         None if frame is None
         else _with_outcome(_read(frame, columns, what), what, outcome, notes)
@@ -377,7 +378,7 @@ class _Trying:
         if self.outcome is not None:
             guessed = guess_outcome(
                 rows.development, self.outcome, judging=rows.target, kind=settings.kind,
-                positive=settings.positive,
+                positive=self._positive,
             )  # fmt: skip
             self.notes.append(guessed.words)
         self._leave_ids_out(guessed)
@@ -466,6 +467,13 @@ class _Trying:
         self.exclude += lacking
         self.weaker += [
             f"Nothing is asked of {column!r}, of whatever release, and no model uses it: "
+    @property
+    def _positive(self) -> str | None:
+        """The label of a yes, as labels are read."""
+        said = self.settings.positive
+        folded = self.columns.get(self.outcome or "", ColumnPart()).fold_case
+        return fold(said) if said is not None and folded else said
+
             f"{who} does not have it."
             for column, who in lacking.items()
         ]
@@ -547,7 +555,7 @@ class _Trying:
         rows = pd.concat([self.rows.development, *beside], ignore_index=True)
         read = typed(rows, self._all_kinds(outcome), MISSING, self.columns)
         roles = dict.fromkeys(self.exclude, "left out")
-        roles |= {self.outcome: "predicted"} if self.outcome else {}
+        roles |= {self.outcome: PREDICTED} if self.outcome else {}
         return profile_of(read, self.columns, roles=roles)
 
     def _columns(self, outcome: GuessedOutcome | None) -> tuple[TrialColumn, ...]:
@@ -556,7 +564,8 @@ class _Trying:
             TrialColumn(
                 name=column.name, kind=column.kind, missing=f"{column.missing:.1%}",
                 span=column.range_words, use=column.use,
-                otherwise="" if column.use in ("left out", "predicted") else column.otherwise,
+                otherwise=column.otherwise if column.name not in roles else "",
+        roles = {*self.exclude, self.outcome}
             )
             for column in self._profile(outcome).columns
         )  # fmt: skip
