@@ -246,7 +246,7 @@ def test_few_records_and_many_releases_are_warned_of_by_check_and_seal(tmp_path:
     said = [line for line in audit.check().warnings if "solve for the outcomes" in line]
     assert len(said) == 1
     assert "80 releases x 2 requirements publish 160 means of 60 records" in said[0]
-    assert "disclosure = { digits = 3 }" in said[0]
+    assert "disclosure = { digits = 1 } before the first table" in said[0]
     arguments = ["seal", str(audit.folder.path), "--home", str(tmp_path / "home"),
                  "--data", str(tmp_path / "data")]  # fmt: skip
     shown = CliRunner().invoke(app, arguments)

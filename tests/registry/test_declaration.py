@@ -92,6 +92,11 @@ def test_a_declaration_cannot_be_changed_once_read() -> None:
         ("format = 1\n", "", "found none"),
         ('limit = "0.04"', 'limit = "0.04"\nslakc = "0.01"', "slakc: unknown key"),
         (
+            "[target]",
+            "[target]\ndisclosure = { digits = 3 }",
+            "write it at the top, before the first",
+        ),
+        (
             'limit = "0.04"',
             "limit = 0.04",
             'line 20, [[requirement]] "Brier transfer" limit: is a number, as text',

@@ -666,9 +666,14 @@ def mean_warnings(
     """
     warnings = []
     releases, digits = releases_of(member), declaration.digits
+    # A count out of n is told by its mean to as many digits as n has.
+    coarse = max((d for d in range(1, digits or 4) if 10**d < n), default=None)
     if releases * requirements * EQUATIONS >= n:
+        remedy = "register fewer releases or requirements, or more records"
+        if digits is None and coarse is not None:
+            remedy += f", or disclosure = {{ digits = {coarse} }} before the first table"
         remedy = (
-            "register fewer releases or requirements, more records, or disclosure = { digits = 3 }"
+            remedy
             if digits is None
             else f"rounding to {digits} digits makes that harder and guarantees nothing"
         )
@@ -677,9 +682,7 @@ def mean_warnings(
             f"{releases * requirements:,} means of {n:,} records; somebody who knows the features "
             f"may solve for the outcomes: {remedy}"
         )
-    # A count out of n is told by its mean to as many digits as n has.
     if digits is not None and 10**digits >= n:
-        coarse = max((d for d in range(1, digits) if 10**d < n), default=None)
         remedy = "no digits do" if coarse is None else f"{coarse} digits or fewer do"
         warnings.append(
             f"{member.name}: rounding to {digits} digits changes no count out of {n:,} records; "

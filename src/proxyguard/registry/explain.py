@@ -294,6 +294,8 @@ def _words(fault: _Fault, model: type[DescribedModel], declared: object) -> str:
 
 def _unknown(fault: _Fault, key: str, model: type[DescribedModel], declared: object) -> str:
     said = "unknown key; a key that is ignored would change the claim"
+    if fault.owner is not model and key in model.model_fields:
+        return f"{said}; it is no key of a table: write it at the top, before the first [table]"
     for name in _near(fault, declared):
         return f"{said}; did you mean {name}?"
     elsewhere = [
