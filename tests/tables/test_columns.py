@@ -67,6 +67,13 @@ def test_a_release_may_have_plain_numbers_where_the_table_is_declared_otherwise(
     pd.testing.assert_series_equal(read_so["x"], pd.Series(expected, name="x"))
 
 
+@pytest.mark.parametrize("days", [["7477.0", "-3278", ""], ["21.06.1990", "10.01.1961", ""]])
+def test_a_release_may_have_the_days_of_development_for_dates(days: list[str]) -> None:
+    frame, columns = pd.DataFrame({"x": days}), {"x": ColumnPart(kind="date", format="%d.%m.%Y")}
+    read_so = typed(frame, {"x": "number"}, MISSING, columns, release=True)
+    assert read_so["x"].tolist()[:2] == [7476.0 + days[0].startswith("7"), -3278.0]
+
+
 @pytest.mark.parametrize("values", [["606.6", "1.234"], ["606.6", "1,5"], ["606.6", "x"]])
 def test_a_release_of_which_a_text_has_two_meanings_is_not_read(values: list[object]) -> None:
     frame, columns = pd.DataFrame({"x": pd.Series(values)}), {"x": GERMAN}

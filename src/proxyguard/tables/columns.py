@@ -185,17 +185,18 @@ def numbers_in(
 def _in_notation(texts: Series, notation: Notation, release: bool) -> pd.Series[float]:
     """Return the number of each text in a notation, each different one read once.
 
-    A column of plain numbers or dates is read as such in a release, and dates also in the table,
-    whose column of dates by its type has such texts: but only where more of it is plain, and where
-    no text of it means another number in the declared notation, so that nothing is guessed.
+    A column of plain numbers or dates is read as such in a release, its dates also as the days
+    that development files hold, and dates in the table, whose column of dates by its type has such
+    texts: but only where more of it is plain, and where no text of it means another number in the
+    declared notation, so that nothing is guessed.
     """
     import pandas as pd
 
     codes, distinct = pd.factorize(texts.to_numpy(dtype=object))
     known = notation.numbers(list(distinct))
-    unread = np.isnan(known)
-    if (release or notation.date) and unread[distinct != ""].any():
-        plain = (Notation(date=ISO) if notation.date else Notation()).numbers(list(distinct))
+    others = [Notation(date=ISO)] if notation.date else []
+    for other in [*others, Notation()] if release else others:
+        unread, plain = np.isnan(known), other.numbers(list(distinct))
         both = ~unread & ~np.isnan(plain)
         if np.isnan(plain).sum() < unread.sum() and (known[both] == plain[both]).all():
             known = plain
