@@ -435,8 +435,9 @@ def run(
 ) -> None:  # fmt: skip
     """Check, then do all remaining steps, from sealing to the report.
 
-    Nothing is sealed where check would say that the audit cannot run, or not succeed. With a
-    steward it ends where the steward has to grant, and goes on from there when it is typed again.
+    Nothing is sealed or registered where check would say that the audit cannot run, or not succeed.
+    With a steward it ends where the steward has to grant, and goes on from there when it is typed
+    again.
     The exit codes are those of open: 0 validated, 3 unresolved, 4 a violation, 7 validated and no
     guarantee remains.
     """
@@ -444,10 +445,12 @@ def run(
     junit.begin(file, "run")
     with show.bars(json) as progress:
         audit = show.audit_of(folder, home, data, workers, progress)
-        if audit.status().next == "seal":
+        step = audit.status().next
+        if step in ("seal", "register"):
             checked = audit.check()
             if not checked.good:
-                lines = [*_obstacle_lines(checked), _check_end(checked), "Nothing was sealed."]
+                done = f"Nothing was {'sealed' if step == 'seal' else 'registered'}."
+                lines = [*_obstacle_lines(checked), _check_end(checked), done]
                 show.answer(json, checked.to_dict(), lines)
             _end_unless_good(checked)
             for line in () if json else _obstacle_lines(checked):  # the warnings, while they help
