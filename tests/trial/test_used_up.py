@@ -43,6 +43,8 @@ def test_rows_that_are_kept_were_never_looked_at_and_begin_the_audit(work: Path)
     fresh = rows_of(work / "try-out" / "fresh.csv")
     assert not fresh & rows_of(work / "given.csv")
     assert fresh < rows_of(work / "patients.csv")
+    once_more = proxyguard(work, "try", "patients.csv", "made", "--keep", "300", *told)
+    assert once_more.returncode == done.returncode, once_more.stderr  # the very same rows
     begun = proxyguard(work, "init", "my-audit", "--from", "try-out")
     assert begun.returncode == Exit.DONE, begun.stderr
     assert "Put there first" not in begun.stdout

@@ -82,7 +82,7 @@ def try_(
             positive=positive, limits=dict(_limit(text) for text in limit or ()),
             exclude=exclude or (), columns=columns_of(column or ()), draws=draws,
             options=options_of(option or (), generator or ()), reliability=reliability,
-            keep=keep, seed=seed, workers=workers, home=home, progress=progress,
+            keep=keep, seed=seed, workers=workers, home=home, out=out, progress=progress,
             tell=None if json else show.complain,
         )  # fmt: skip
     page = trial.save(out)
@@ -95,18 +95,11 @@ def try_(
 
 def _check_out(out: Path, keep: int) -> None:
     """Find before the work that the page could not be written."""
-    from proxyguard.trial.trial import FRESH_ROWS, OTHER_ROWS
-
     there = next(place for place in (out, *out.absolute().parents) if place.exists())
     if not there.is_dir():
         raise RegistryError(f"--out is {out}, and {there} is a file; name a folder")
     if not os.access(there, os.W_OK | os.X_OK):
         raise RegistryError(f"--out is {out}, and nothing can be written into {there}")
-    for kept in (out / name for name in (FRESH_ROWS, OTHER_ROWS) if keep):
-        if kept.exists():
-            raise RegistryError(
-                f"{kept} is there already: rows that were kept before; name another --out"
-            )
 
 
 def _limit(text: str) -> tuple[str, str]:

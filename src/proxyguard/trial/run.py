@@ -79,7 +79,7 @@ from proxyguard.trial.rows import (
     without_unread,
 )
 from proxyguard.trial.seen import SeenRecord
-from proxyguard.trial.trial import FRESH_ROWS, OTHER_ROWS, Trial, TrialColumn
+from proxyguard.trial.trial import FRESH_ROWS, OTHER_ROWS, Trial, TrialColumn, refuse_other
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,6 +121,7 @@ def try_out(
     seed: int = 0,
     workers: int | None = None,
     home: Path | str | None = None,
+    out: Path | str | None = None,
     progress: Progress | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Trial:
@@ -180,6 +181,8 @@ def try_out(
     home
         Where the lineage store lies, which remembers that these records were looked at; the user's
         own unless given.
+    out
+        Where the trial will be saved: other rows that were kept there before stop it at once.
     progress
         Called with what is done, how much of it, and of how much.
     tell
@@ -264,6 +267,8 @@ def try_out(
         if aside.from_table:
             kept[OTHER_ROWS] = csv_bytes(table, origin.separator)
             origin = replace(origin, table=OTHER_ROWS)
+        for name, content in kept.items() if out is not None else ():
+            refuse_other(path(out, "out") / name, content)
         recoded.append(
             f"{len(aside.fresh):,} rows were kept back, not looked at here and not remembered: "
             f"they are {FRESH_ROWS}, for the audit that follows"
@@ -462,11 +467,6 @@ class _Trying:
             ),
         )
 
-    def _leave_out(self, lacking: Mapping[str, str]) -> None:
-        """Leave columns out that something does not have, and say so above everything."""
-        self.exclude += lacking
-        self.weaker += [
-            f"Nothing is asked of {column!r}, of whatever release, and no model uses it: "
     @property
     def _positive(self) -> str | None:
         """The label of a yes, as labels are read."""
@@ -474,6 +474,11 @@ class _Trying:
         folded = self.columns.get(self.outcome or "", ColumnPart()).fold_case
         return fold(said) if said is not None and folded else said
 
+    def _leave_out(self, lacking: Mapping[str, str]) -> None:
+        """Leave columns out that something does not have, and say so above everything."""
+        self.exclude += lacking
+        self.weaker += [
+            f"Nothing is asked of {column!r}, of whatever release, and no model uses it: "
             f"{who} does not have it."
             for column, who in lacking.items()
         ]
@@ -560,12 +565,12 @@ class _Trying:
 
     def _columns(self, outcome: GuessedOutcome | None) -> tuple[TrialColumn, ...]:
         """Return what every column is taken for, and what is done with it."""
+        roles = {*self.exclude, self.outcome}
         return tuple(
             TrialColumn(
                 name=column.name, kind=column.kind, missing=f"{column.missing:.1%}",
                 span=column.range_words, use=column.use,
                 otherwise=column.otherwise if column.name not in roles else "",
-        roles = {*self.exclude, self.outcome}
             )
             for column in self._profile(outcome).columns
         )  # fmt: skip

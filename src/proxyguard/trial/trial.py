@@ -386,10 +386,15 @@ class Trial:
         return "\n".join([*self.sentences, "", *self.notes, self.power])
 
 
-def write_new(path: Path, content: bytes) -> None:
-    """Write a table, over no other one: it may be the only copy of records that nobody has seen."""
+def refuse_other(path: Path, content: bytes) -> None:
+    """Raise where a file holds something else than a table that is to be written there."""
     if path.exists() and path.read_bytes() != content:
         raise TableError(f"{path} is there already with other records; name another folder")
+
+
+def write_new(path: Path, content: bytes) -> None:
+    """Write a table, over no other one: it may be the only copy of records that nobody has seen."""
+    refuse_other(path, content)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, content)
 
