@@ -163,7 +163,7 @@ def exposed_sources(*, R: int = 4, target: bool = True, calibration: bool = True
     )  # fmt: skip
     sealed, *later = sources.bodies
     assert isinstance(sealed, Sealed)
-    own = SealedMember.model_construct(records=400, copies=3)
+    own = SealedMember.model_construct(records=400, copies=3, development={})
     return replace(
         sealed_as(sources, sources.predicate.model_copy(update={"diagnostics": diagnostics})),
         registry=registry,
