@@ -94,7 +94,7 @@ def test_independence_of_outside_releases_is_a_condition_beside_the_verdict(
 @pytest.mark.parametrize("conditions", [(), ("theirs: that they are independent",)])
 def test_a_condition_stands_in_page_and_text(conditions: tuple[str, ...]) -> None:
     sources = synthetic_sources(R=3)
-    report = replace(build_report(sources), conditions=conditions)
+    report = build_report(sources).model_copy(update={"conditions": conditions})
     for text in (to_html(report, sources), to_markdown(report)):
         assert ("On condition" in text) == bool(conditions)
         assert ("theirs: that they are" in unmarked(text)) == bool(conditions)

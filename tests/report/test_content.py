@@ -16,6 +16,7 @@ import pytest
 import proxyguard as pg
 from proxyguard.documents.certificate import (
     Failure,
+    Report,
     ReportTable,
     RoundVerdict,
     SequentialVerdict,
@@ -40,7 +41,7 @@ from proxyguard.documents.ledger import (
 from proxyguard.documents.releases import FailedDraw
 from proxyguard.registry.parts import ClaimPart, PlanPart
 from proxyguard.report.charts import budget_pictures, pictures_of
-from proxyguard.report.content import Report, build_report, report_values, to_json
+from proxyguard.report.content import build_report, report_values, to_json
 from proxyguard.report.evidence import binding_of, bounds_words, budget_parts
 from proxyguard.report.html import card_of, to_html, to_markdown
 from proxyguard.report.record import times_table

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from proxyguard.documents.certificate import ReportTable
+from proxyguard.documents.certificate import Report, ReportTable
 from proxyguard.registry.parts import RequirementPart
 from proxyguard.report.charts import pictures_of
-from proxyguard.report.content import Report, build_report
+from proxyguard.report.content import build_report
 from proxyguard.report.exposure import (
     attack_picture,
     curve_picture,

@@ -33,6 +33,7 @@ from proxyguard.documents.certificate import (
     Advice,
     Correction,
     Predicate,
+    Report,
     ReportAdvice,
     VerdictRecord,
 )
@@ -54,7 +55,7 @@ from proxyguard.report.advice import (
     unit_means,
 )
 from proxyguard.report.compare import Compared, Comparison, compare
-from proxyguard.report.content import Report, build_report, to_json
+from proxyguard.report.content import build_report, to_json
 from proxyguard.report.evidence import binding_of, failed_releases
 from proxyguard.report.html import comparison_markdown, comparison_page, to_html, to_markdown
 from proxyguard.report.notebook import report_fragment

@@ -735,11 +735,9 @@ class ReportRows(Document):
     """One row for each release and requirement."""
 
 
-class ReportDocument(Document):
-    """A whole report."""
+class Report(Document):
+    """A whole report: what the page says, and what `report.json` has under the same names."""
 
-    format: Format
-    """The format of this document."""
     name: str
     """The audit's name."""
     purpose: str
@@ -774,6 +772,17 @@ class ReportDocument(Document):
     """The sentence of the budget for picks, if one is registered."""
     exposure: tuple[str, ...]
     """Whom claims about exposure are about, and what they do not say."""
+
+    def section(self, name: str) -> tuple[ReportTable, ...]:
+        """Return the tables of one section."""
+        return tuple(table for table in self.tables if table.section == name)
+
+
+class ReportDocument(Report):
+    """A report as its file has it, with the certificate and the evidence behind it."""
+
+    format: Format
+    """The format of this document."""
     certificate: Predicate
     """What the certificate says."""
     subjects: dict[str, Digest]

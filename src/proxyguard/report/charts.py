@@ -16,6 +16,7 @@ from proxyguard.certificate.wording import at_least, at_most, percent, rounded
 from proxyguard.documents.certificate import (
     BoundRecord,
     MechanismVerdict,
+    Report,
     ReportVerdict,
     ReportWaterfall,
     SequentialVerdict,
@@ -23,7 +24,6 @@ from proxyguard.documents.certificate import (
 )
 from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.documents.ledger import Favored
-from proxyguard.report.content import Report
 from proxyguard.report.evidence import budget_parts
 from proxyguard.report.exposure import exposure_pictures, figures_of
 from proxyguard.report.picture import (

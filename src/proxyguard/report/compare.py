@@ -15,13 +15,13 @@ from proxyguard.certificate.wording import confidence
 from proxyguard.documents.canonical import Plain
 from proxyguard.documents.certificate import (
     MechanismVerdict,
+    Report,
     ReportTable,
     ReportVerdict,
     SequentialVerdict,
     VerdictRecord,
 )
 from proxyguard.errors import RegistryError
-from proxyguard.report.content import Report
 from proxyguard.report.record import lost_guarantee
 from proxyguard.report.sources import Sources, cut, table
 

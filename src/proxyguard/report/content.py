@@ -10,7 +10,6 @@ certificate did not record, except the bound without contamination, which is for
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Literal
 
@@ -20,7 +19,7 @@ from proxyguard.documents.certificate import (
     BoundRecord,
     MechanismVerdict,
     ReleaseVerdict,
-    ReportAdvice,
+    Report,
     ReportBinding,
     ReportStep,
     ReportTable,
@@ -29,7 +28,7 @@ from proxyguard.documents.certificate import (
     SequentialVerdict,
     VerdictRecord,
 )
-from proxyguard.documents.document import FORMAT, Document
+from proxyguard.documents.document import FORMAT
 from proxyguard.exact.binomial import clopper_pearson_lower
 from proxyguard.report import evidence, exposure, record
 from proxyguard.report.sources import COLUMNS, SECTIONS, Sources, SpentLevels, cut, evidence_rows
@@ -124,33 +123,6 @@ def _without_contamination(steps: list[tuple[str, float]], alpha: float, upper: 
     count, releases = int(steps[0][1]), int(numbers["releases"])
     clean = float(clopper_pearson_lower(count, releases, alpha=alpha))
     return 1.0 - clean if upper else clean
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """A whole report: what the page says, and what `report.json` has under the same names."""
-
-    name: str
-    purpose: str
-    attestation: str
-    guarantee: str
-    verdicts: tuple[ReportVerdict, ...]
-    required: tuple[str, ...]  # what was required of a release, requirement by requirement
-    conditions: tuple[str, ...]  # what verdicts rest on that the author states of outside releases
-    lineage: str  # where the target was met before, where that matters
-    about: tuple[str, ...]  # what the claim is about and conditional on
-    not_claimed: tuple[str, ...]
-    tables: tuple[ReportTable, ...]
-    verify: str
-    notes: tuple[str, ...]
-    advice: tuple[ReportAdvice, ...]  # for unresolved verdicts
-    bindings: tuple[ReportBinding, ...]
-    exposure: tuple[str, ...]  # whom claims about members are about, where there are some
-    picks: str  # the sentence of the budget for choosing releases, if one is registered
-
-    def section(self, name: str) -> tuple[ReportTable, ...]:
-        """Return the tables of one section."""
-        return tuple(table for table in self.tables if table.section == name)
 
 
 def build_report(sources: Sources) -> Report:
@@ -381,7 +353,7 @@ def report_values(report: Report, sources: Sources) -> dict[str, Plain]:
     verdicts: Plain = {"verdicts": [verdict.to_dict() for verdict in sources.verdicts]}
     return {
         "format": FORMAT,
-        **{field.name: _plain(getattr(report, field.name)) for field in fields(report)},
+        **report.to_dict(),
         # What was certified: the signed predicate, or the verdicts that there are.
         "certificate": verdicts if sources.predicate is None else sources.predicate.to_dict(),
         "subjects": dict(sources.subjects),
@@ -392,10 +364,3 @@ def report_values(report: Report, sources: Sources) -> dict[str, Plain]:
             "values": [list(row) for row in evidence_rows(sources)],
         },
     }
-
-
-def _plain(said: str | Sequence[str | Document]) -> Plain:
-    """Return a field of the report as JSON has it."""
-    if isinstance(said, str):
-        return said
-    return [entry.to_dict() if isinstance(entry, Document) else entry for entry in said]

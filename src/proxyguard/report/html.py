@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from proxyguard.certificate.wording import confidence
 from proxyguard.documents.canonical import Plain
-from proxyguard.documents.certificate import PickGroup, ReportTable, ReportVerdict
+from proxyguard.documents.certificate import PickGroup, Report, ReportTable, ReportVerdict
 from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.printable import printable
 from proxyguard.report import picture as look
@@ -41,7 +41,6 @@ from proxyguard.report.charts import (
     waterfalls_of,
 )
 from proxyguard.report.compare import Comparison
-from proxyguard.report.content import Report
 from proxyguard.report.evidence import left_out, nearest_limits
 from proxyguard.report.exposure import MOST_ATTACKS, exposure_pictures, figures_of
 from proxyguard.report.glossary import Term, terms

@@ -13,11 +13,11 @@ from proxyguard.certificate import wording
 from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
 from proxyguard.certificate.releases import ReleaseCertificate
 from proxyguard.certificate.sequential import CandidateStream, SequentialAudit
-from proxyguard.documents.certificate import ReportTable, ReportVerdict, SequentialVerdict
+from proxyguard.documents.certificate import Report, ReportTable, ReportVerdict, SequentialVerdict
 from proxyguard.plan.recommend import Recommendation
 from proxyguard.plan.report import PlanReport
 from proxyguard.plan.search import Option
-from proxyguard.report.content import Report, build_report, build_verdict
+from proxyguard.report.content import build_report, build_verdict
 from proxyguard.report.html import fragment, to_html
 from proxyguard.report.plan_page import plan_page
 from proxyguard.report.sources import sources_of, table
