@@ -365,6 +365,9 @@ def test_a_procedure_by_import_path_is_not_imported_by_verify(certify: Certified
     assert found.good, found.findings  # skops knows the stored type by itself, without the path
     with only_our_code(), pytest.raises(UntrustedCode, match=r"sklearn\.linear_model:Logistic"):
         load_callable("sklearn.linear_model:LogisticRegression")
+    # Whoever ran it hands on the command that leaves nothing unchecked.
+    ran = CliRunner().invoke(app, ["run", str(root / "audit"), "--home", str(root / "home")])
+    assert "audit --redraw 1 --run-named-code\n" in ran.output
 
 
 def test_a_broken_record_comes_before_one_that_holds_as_far_as_checked(certify: Certified) -> None:
