@@ -42,7 +42,7 @@ NESTED = 16
 WRAPPER = (
     "; it has fit and sample, so let a class inherit from it, keep source in prepare, and in draw "
     "call self.fit(self.source) and return self.sample(len(self.source), seed), with "
-    'seed = int(seed.rng("fit").integers(2**31))'
+    'seed = int(seed.rng("sample").integers(2**31))'
 )
 
 
