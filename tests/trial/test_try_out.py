@@ -497,6 +497,7 @@ def test_a_generator_without_a_valid_release_has_a_page_and_an_object_gets_numbe
     trial = pg.try_out(tmp_path / "people.csv", Shuffling(), outcome="ill", draws=8)
     assert trial.decision is pg.Decision.VIOLATION
     assert "could succeed, of whatever size" in trial.power
+    assert "releases: 'age' has one value alone in its first release" in trial.notes
 
 
 def test_the_index_that_pandas_writes_into_a_csv_is_left_out(tmp_path: Path) -> None:

@@ -19,9 +19,12 @@ import numpy as np
 
 from proxyguard.adapters.library import Library
 from proxyguard.audit.audit import Audit
+from proxyguard.audit.folder import RELEASES
 from proxyguard.audit.home import Home, default_home
 from proxyguard.audit.open import Opener
+from proxyguard.audit.outcome import FrozenReleases
 from proxyguard.certificate.wording import counted
+from proxyguard.documents.releases import DrawnRelease, ReleaseManifest
 from proxyguard.draw.protocol import Generator, Seed, features, outcomes, predict
 from proxyguard.errors import DrawError, ProxyGuardError, RegistryError, TableError, UnreadValue
 from proxyguard.printable import did_you_mean
@@ -40,7 +43,7 @@ from proxyguard.registry.numbers import (
 from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import ColumnPart, DeclaredColumns
 from proxyguard.tables.columns import as_texts, kinds_of, notation_of, typed
-from proxyguard.tables.files import content_digest, table_bytes
+from proxyguard.tables.files import content_digest, read_table_bytes, table_bytes
 from proxyguard.tables.profile import PREDICTED, TableProfile, profile_of
 from proxyguard.trial.asked import (
     AskedSettings,
@@ -93,6 +96,8 @@ MADE_FROM, HOLDOUT = "made-from", "the holdout"
 LATER_SEED = 1000
 # Releases that are drawn, unless told.
 DRAWS = 40
+# The share of a release's column outside the table's range above which it is told.
+MOST_OUTSIDE = 0.9
 # Where the audit that is thrown away has its rows.
 TRAINING, JUDGING = "training-rows.parquet", "judging-rows.parquet"
 # The folder of releases, and what that which makes them is called where nobody named it.
@@ -439,6 +444,7 @@ class _Trying:
                 Opener(audit.place, audit.home, report=False).open()
                 dates = {column.name for column in columns if column.kind == "date"}
                 seen = SeenRecord.of(audit, names, len(rows.target), dates)
+                strange = [*self._strange(audit, kinds, dates)]
         unseen = rows.standing.unseen
         # Of files it is known already which cannot be used, and why, in better words.
         failures = () if self.unusable else seen.failures()
@@ -454,6 +460,7 @@ class _Trying:
                 *self.notes,
                 *(self._unusable_lines() if generators else ()),
                 *(_in_outer_words(line, names) for line in failures),
+                *strange,
             ),
             unusable=self.unusable,
             declaration=_later(trial, origin, len(rows.target), promises, self._file_name),
@@ -744,6 +751,32 @@ class _Trying:
             for j, drawn in enumerate(sorted(folder.glob("*.parquet"))):
                 wanted[f"{_folder(made, origin)}/{self._file_name(j, '')}"] = drawn
         return {name: path.read_bytes() for name, path in wanted.items()}
+
+    def _strange(self, audit: Audit, kinds: dict[str, str], dates: set[str]) -> Iterator[str]:
+        """Say which columns of the first release of each maker are nothing like the table's."""
+        from pandas.api.types import is_numeric_dtype
+
+        source = typed(self.rows.development, kinds, MISSING, self.columns)
+        frozen = FrozenReleases(manifest=audit.folder.document(ReleaseManifest, RELEASES))
+        for made in frozen.mechanisms:
+            first = next((draw for draw in made.draws if isinstance(draw, DrawnRelease)), None)
+            if first is None:
+                continue
+            release = read_table_bytes(audit.folder.store.get(first.release), made.mechanism)
+            for column in kinds:
+                drawn, real = release[column].dropna(), source[column].dropna()
+                numbers = is_numeric_dtype(drawn) and is_numeric_dtype(real)
+                if real.nunique() > 1 and drawn.nunique() == 1:
+                    how = "one value alone"
+                elif numbers and 1.0 - drawn.between(real.min(), real.max()).mean() > MOST_OUTSIDE:
+                    how = "nearly no value within the range of the table"
+                else:
+                    continue
+                day = "; generators are given dates as days since 1970-01-01"
+                yield (
+                    f"{made.mechanism}: {column!r} has {how} in its first release"
+                    f"{day if column in dates else ''}"
+                )
 
     def _unusable_lines(self) -> Iterator[str]:
         yield from (f"{name} cannot be used: {why}" for name, why in self.unusable.items())
