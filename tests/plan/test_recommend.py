@@ -149,6 +149,18 @@ def test_no_audit_is_planned_for_a_mechanism_that_should_not_pass() -> None:
         recommend(law_of(reliability=0.79), Question(budget=700, **PLAIN))
 
 
+def test_what_holds_a_mechanism_up_is_named_with_how_few_pilots_say_so() -> None:
+    easy, hard = ERROR, replace(ERROR, name="hard")
+    losses = np.zeros((20, 100, 2))
+    losses[:5, :, 1] = 1.0
+    law = pilot_law(losses, [easy, hard])
+    with pytest.raises(RegistryError) as refused:
+        recommend(law, Question(budget=700, **PLAIN))
+    for words in ("15 of 20 valid", "'hard' is missed most, by 26% of releases",
+                  "from 53% to 89% possible", "--pilot-draws"):  # fmt: skip
+        assert words in str(refused.value)
+
+
 def test_a_law_exactly_at_the_target_is_refused() -> None:
     law = assumed_law([ERROR], margins=[0.08], reliability=0.8, spread=0.2)
     with pytest.raises(RegistryError, match="no audit should validate this mechanism"):

@@ -91,6 +91,8 @@ def plan(
     choices = cast(
         "OpenChoices", {name: chosen for name, chosen in given.items() if chosen is not None}
     )
+    from proxyguard.plan.recommend import past_hope
+
     private: Mapping[str, list[str]] = {}
     with show.bars(json) as progress:
         if folder is not None:
@@ -128,8 +130,7 @@ def plan(
         *(line for name, notes in private.items() for line in (f"== Privacy of {name}", *notes)),
         *(line for name, law in poor.items() for line in (
             f"== {name}",
-            f"{law.origin}: {law.reliability:.0%} valid, not above the target "
-            f"{question.target:g}; no audit should validate this mechanism.",
+            past_hope(law, question.target),
         )),
     ]  # fmt: skip
     show.answer(json, _values(plans, private, poor), lines)

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from proxyguard.errors import RegistryError
+from proxyguard.exact.binomial import wilson_interval
 from proxyguard.exact.mean import log_chernoff
 from proxyguard.exact.planning import (
     direct_shortfall,
@@ -208,6 +209,35 @@ class Recommendation(ShownAsPage):
         }
 
 
+def past_hope(law: Law, target: float) -> str:
+    """Say why no audit should validate a mechanism, what holds it up, and how sure that is.
+
+    Parameters
+    ----------
+    law
+        The law of its releases, which are valid too seldom.
+    target
+        The share of valid releases that is asked for.
+    """
+    said = [
+        f"{law.origin}: {law.reliability:.1%} of releases meet every requirement, not above the "
+        f"{target:g} that are asked for: no audit should validate this mechanism"
+    ]
+    missed = law.releases @ (law.means >= law.limits - 1e-12)
+    worst = int(missed.argmax())
+    if missed[worst] > 0.0:
+        name = law.requirements[worst].name
+        said.append(f"{name!r} is missed most, by {missed[worst]:.0%} of releases")
+    if law.sampled:
+        low, high = wilson_interval(int(law.valid.sum()), law.releases.size)
+        said.append(
+            f"so few pilots leave anything from {low:.0%} to {high:.0%} possible: draw more of "
+            "them by --pilot-draws, relax that limit in audit.toml, or plan for a share that you "
+            "assume, by --reliability"
+        )
+    return "; ".join(said)
+
+
 def recommend(
     law: Law,
     question: Question,
@@ -269,10 +299,7 @@ def recommend(
     effort, compare = real(effort, "effort", low=1.0), flag(compare, "compare")
     callback(progress, "progress")
     if law.reliability <= question.target + 1e-9:  # a sum of chances is rounded
-        raise RegistryError(
-            f"the law is reliable in {law.reliability:.3g} of all releases, not above the target "
-            f"{question.target:g}: no audit should validate this mechanism"
-        )
+        raise RegistryError(past_hope(law, question.target))
     if question.unlimited:
         raise RegistryError(
             "nothing limits the number of records: fix it, give a budget or a largest number, or "
