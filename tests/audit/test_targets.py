@@ -668,6 +668,31 @@ def test_check_says_what_missing_outcomes_eat_and_what_weights_do_not_count(
     assert weighted.startswith("other: each record counts once in a release's answers")
 
 
+SURVEY = Path(__file__).parents[2] / "docs" / "howto" / "survey.md"
+
+
+def test_the_survey_of_the_page_is_an_audit(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", SURVEY.read_text("utf-8"), re.DOTALL)
+    for k, name in enumerate(("target", "pilot", "cohort", "synthetic")):
+        rng = np.random.default_rng(k)
+        psu = np.repeat(np.arange(80), 6)
+        income = rng.uniform(20, 90, psu.size).round(2)
+        employed = np.where(rng.random(psu.size) < income / 120, "yes", "no").astype(object)
+        employed[rng.random(psu.size) < 0.02] = None
+        frame = pd.DataFrame({
+            "stratum": np.where(psu < 40, "north", "south"), "psu": [f"{name}{c}" for c in psu],
+            "weight": rng.choice([1.0, 2.0, 4.0], psu.size), "income": income,
+            "spending": (0.7 * income).round(2), "employed": employed,
+        })  # fmt: skip
+        put(frame, tmp_path / "data" / f"{name}.csv")
+    audit = certified(tmp_path, text)
+    assert set(evidence_of(audit, "target")["tests"]) == {"betting_fixed"}
+    report = (audit.folder.path / "report.md").read_text()
+    assert "The share of records known to have employed = yes in a release may differ" in report
+    assert "the target's averaged over the persons that records represent" in report
+    assert "the release's over its own records, each counting once." in report
+
+
 def test_a_reserve_leaves_out_what_has_no_outcome_after_it_was_chosen(tmp_path: Path) -> None:
     put(table_with_gaps(), tmp_path / "data" / "table.csv")
     text = HEAD + MISSING.replace("worst", "leave out") + PROCEDURE + BRIER + BOOTSTRAP + CLAIM

@@ -89,7 +89,11 @@ def test_releases_that_lose_what_matters_are_told_from_those_that_keep_it(
 def test_what_stands_above_everything_says_that_nothing_was_registered(
     held_out: pg.Trial,
 ) -> None:
-    assert held_out.heading == ("Exploratory: nothing was registered before the data were seen.",)
+    assert held_out.heading == (
+        "Exploratory: nothing was registered before the data were seen.",
+        "Records are taken as drawn independently, each counting once: strata, clusters and "
+        "weights are declared in an audit.",
+    )
     assert held_out.sentences[0] == held_out.heading[0]
     assert Visible(held_out.to_html()).texts[2] == held_out.heading[0]  # after title and skip link
     assert Visible(held_out._repr_html_()).texts[0] == held_out.heading[0]

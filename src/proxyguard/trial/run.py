@@ -872,9 +872,16 @@ def _later(
     if trial.outcome is not None:
         target += [
             "# As in the trial, nothing is claimed about records without an outcome:",
-            '# "worst" counts them at their worst (not beside shares of it), "refuse" stops there.',
+            '# "worst" counts them at their worst (no groups by it then), "refuse" stops there.',
             'missing_outcomes = "leave out"',
         ]
+    target += [
+        "# Records are taken as drawn independently. If they were not, say in one of these how:",
+        '# design = { weight = "WEIGHT", max_weight = "10", origin = "design" }',
+        '# design = { by = "CLUSTER" }',
+        '# design = { by = "SEX", sizes = { f = 50, m = 40 }, weights = { f = "0.5", m = "0.5" } }',
+        "# and of strata of clusters with weights see proxyguard explain survey.",
+    ]
     head = [
         "The audit of a trial: the same requirements, learner and claim, on fresh records.",
         "proxyguard init my-audit --from this folder makes it.",

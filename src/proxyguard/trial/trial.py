@@ -36,6 +36,10 @@ FRESH = "fresh.parquet"
 FRESH_ROWS, OTHER_ROWS = "fresh.csv", "other-rows.csv"
 SUMMARY = "summary.json"
 EXPLORATORY = "Exploratory: nothing was registered before the data were seen."
+DRAWN_ALIKE = (
+    "Records are taken as drawn independently, each counting once: strata, clusters and weights "
+    "are declared in an audit."
+)
 SEEN = (
     "The releases may have seen these very records: nobody said which rows they were made from. So "
     "the figures only describe, and may flatter; --made-from or --holdout says it."
@@ -259,7 +263,7 @@ class Trial:
     def heading(self) -> tuple[str, ...]:
         """What stands above everything: what this is, and what it is not."""
         what = (EXPLORATORY,) if self.standing.unseen else (SEEN, EXPLORATORY)
-        return (*self.unread, *what, *self.weaker)
+        return (*self.unread, *what, *self.weaker, *(DRAWN_ALIKE for _ in self.judged[:1]))
 
     @property
     def sentences(self) -> tuple[str, ...]:
