@@ -59,9 +59,10 @@ TIMED_STEPS = {
     Stage.CERTIFIED: "scoring and certifying",
 }
 
-# Steps that are shown at either end of a long run of draws and scores.
 # What stands before the words of a certificate whose guarantee is gone.
 WITH_ONE = "With one this would read:"
+
+# Steps that are shown at either end of a long run of draws and scores.
 KEPT_ENTRIES = 5
 
 
