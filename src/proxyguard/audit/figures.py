@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,10 +186,6 @@ class GroupFigures:
         return members.keep("copies", lambda: Copies(members.frame), Copies)
 
     @property
-    def _open(self) -> Literal["calibration", "reference"]:
-        return "reference" if self._attacks.calibration is None else "calibration"
-
-    @property
     def _compared(self) -> Rows:
         """The rows whose distances are described: no attack has a part in these."""
         calibration = self._attacks.calibration
@@ -233,7 +228,7 @@ class GroupFigures:
         members = [len(self._members(self._draws[name])) for name in self._described]
         return ExposureFigures(
             releases=tuple(self._described),
-            open_rows=self._open,
+            open_rows="reference" if self._attacks.calibration is None else "calibration",
             levels=LEVELS,
             rows=sum(each.rows for each in releases),
             copies=sum(each.copies for each in releases),

@@ -31,7 +31,6 @@ from proxyguard.documents.registry import (
     GivenMechanism,
     NoFacts,
     NoOrigin,
-    Origin,
     RegisteredMember,
     Registry,
     ReleaseFile,
@@ -171,7 +170,7 @@ def build_registry(
             mechanisms=mechanisms,
             # What was drawn from stays registered, whatever became of the files since.
             stand_ins=stand_ins or resolve_stand_ins(development),
-            losses=resolve_losses(member),
+            losses={path: path_origin(path) for path in member.measuring_code},
             procedure=procedure,
             features=() if learner is None else tuple(development.features),
             source=facts.source,
@@ -519,11 +518,6 @@ def resolve_stand_ins(development: MemberDevelopment) -> dict[str, StandIn]:
         )
         stand_ins[release.name] = StandIn(files=(file,))
     return stand_ins
-
-
-def resolve_losses(member: Member) -> dict[str, Origin]:
-    """Return the code of the losses and attacks that are named by import path."""
-    return {path: path_origin(path) for path in member.measuring_code}
 
 
 def refuse_changed_losses(registry: Registry) -> None:

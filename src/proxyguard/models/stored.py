@@ -108,7 +108,7 @@ def skops_bytes(estimator: object) -> bytes:
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as out:
         members = {_renamed(n, numbers): n for n in raw.namelist() if n != "schema.json"}
-        for name in sorted(members, key=lambda n: int(_address(n))):
+        for name in sorted(members, key=lambda n: int(n.split(".")[0])):
             content = raw.read(members[name])
             _write(out, name, _clear_padding(content) if name.endswith(".npy") else content)
         _write(out, "schema.json", json.dumps(schema, sort_keys=True).encode())
@@ -199,10 +199,6 @@ def _check_array(file: IO[bytes], info: zipfile.ZipInfo) -> None:
     shape, _, kind = read(file)
     if math.prod(shape) * kind.itemsize > info.file_size:
         raise SealError(f"its array {info.filename} is longer than its file")
-
-
-def _address(member: str) -> str:
-    return member.split(".")[0]
 
 
 def _renamed(member: str, numbers: dict[str, str]) -> str:
