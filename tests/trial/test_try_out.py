@@ -70,6 +70,12 @@ def unsaid() -> pg.Trial:
     )
 
 
+def letters(rows: int, seed: int) -> pd.DataFrame:
+    """Return columns that have nothing to do with each other."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({f"c{k}": rng.choice(list("abc"), rows) for k in range(10)})
+
+
 def test_releases_that_lose_what_matters_are_told_from_those_that_keep_it(
     held_out: pg.Trial,
 ) -> None:
@@ -97,6 +103,28 @@ def test_what_stands_above_everything_says_that_nothing_was_registered(
     assert held_out.sentences[0] == held_out.heading[0]
     assert Visible(held_out.to_html()).texts[2] == held_out.heading[0]  # after title and skip link
     assert Visible(held_out._repr_html_()).texts[0] == held_out.heading[0]
+
+
+def test_named_releases_have_the_chance_of_an_audit_on_fresh_records(held_out: pg.Trial) -> None:
+    assert held_out.power.startswith("By the estimates 3 of 4 releases keep all limits. ")
+    assert f"on {held_out.n_records:,} fresh records" in held_out.power
+    average, chance = re.findall(
+        r"would show ([\d.]+) of them .* chance of (\d+)%", held_out.power
+    )[0]
+    # Their estimates are far from the limits here, and all three were found.
+    assert 2.9 < float(average) <= 3.0
+    assert int(chance) > 90
+
+
+def test_the_luck_of_these_records_is_no_difference_of_many_shares() -> None:
+    # Of one law all: whatever the worst of ninety shares is, it is so by luck. Taken for the truth
+    # they would come to 2.8 of 4.
+    tables = [letters(8000, seed) for seed in range(3, 7)]
+    trial = pg.try_out(
+        letters(800, 1), tables, holdout=letters(3000, 2), limits={"two-way shares": 0.05}
+    )
+    average = re.findall(r"would show ([\d.]+) of them", trial.power)[0]
+    assert float(average) > 3.5
 
 
 def test_a_sentence_has_number_and_limit_and_no_interval_of_another_test(

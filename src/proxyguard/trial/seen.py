@@ -18,16 +18,21 @@ from proxyguard.audit.rules import measures_in
 from proxyguard.certificate.wording import at_least, at_most, confidence, percent
 from proxyguard.documents.certificate import MechanismVerdict, Predicate, ReleaseVerdict
 from proxyguard.documents.evidence import Evidence, GroupEvidence
+from proxyguard.exact.multiplicity import holm
+from proxyguard.exact.rounding import Array
 from proxyguard.losses.measure import Measure
 from proxyguard.modes.evidence import Decision
 from proxyguard.modes.planning import planned
+from proxyguard.plan.law import estimated_law, nearest_requirements
 from proxyguard.plan.question import Question
 from proxyguard.plan.recommend import recommend
+from proxyguard.plan.targets import Targets
 from proxyguard.registry.design import Design
 from proxyguard.registry.parts import ClaimPart
-from proxyguard.registry.requirement import required
+from proxyguard.registry.requirement import Form, required
 from proxyguard.report.advice import (
     EFFORT,
+    KINDS,
     REPETITIONS,
     Unsettled,
     law_of,
@@ -241,13 +246,10 @@ class SeenRecord:
                 "No chance is told of an audit that follows: figures that may flatter say nothing "
                 "of it."
             )
-        if not self._mechanisms:
-            return (
-                "The planner knows claims about what makes releases, and this one is about the "
-                "tables themselves, so no chance is told."
-            )
         if any(measure.exposure is not None for measure in self.measures):
             return "The planner does not model attacks, so no chance is told."
+        if not self._mechanisms:
+            return self._chance_of_named(seed)
         if len(self._mechanisms) == 1:
             return self._chance(self._mechanisms[0], seed)
         return " ".join(f"{v.mechanism}: {self._chance(v, seed)}" for v in self._mechanisms)
@@ -257,13 +259,13 @@ class SeenRecord:
         claim, group = planned(self.claim.fixed_claim()), self.groups[verdict.mechanism]
         case = Unsettled(
             mechanism=verdict.mechanism, claim=claim,
-            design=self.design, requirements=requirements, means=unit_means(group, requirements),
+            design=self.design, requirements=requirements, means=self._likely_means(group),
             deviations=unit_deviations(group), n=self.n_records,
             mechanisms=len(self._mechanisms), binding="",
         )  # fmt: skip
         if case.reliability <= claim.target:
             return (
-                f"{int(case.valid.sum())} of {case.releases} releases have all estimates below the "
+                f"By the estimates {int(case.valid.sum())} of {case.releases} releases keep all "
                 f"limits: were that the truth, no audit for more than "
                 f"{percent(claim.target)} could succeed, of whatever size."
             )
@@ -281,6 +283,54 @@ class SeenRecord:
             f"With {self.n_records:,} fresh records and {case.releases} fresh releases, such an "
             f"audit would succeed with a chance of {plan.chosen.power.value:.0%}, were these "
             "estimates the truth; proxyguard plan says what other sizes would do."
+        )
+
+    def _likely_means(self, group: GroupEvidence) -> Array:
+        """Return unit means with the answers to queries drawn together, as Stein does.
+
+        Of hundreds of shares the worst are so by the luck of these records too, which all releases
+        share and fresh records have not: taken for the truth they would look hopeless.
+        """
+        requirements = [measure.requirement for measure in self.measures]
+        means = unit_means(group, requirements)
+        asked = np.array([r.form is Form.QUERY for r in requirements])
+        if asked.any():
+            same = np.array([-r.low / r.width for r in requirements])[asked]  # no difference at all
+            shared = means[:, asked].mean(axis=0) - same
+            noise = np.mean(unit_deviations(group)[asked] ** 2) / self.n_records
+            means[:, asked] -= shared * min(1.0, noise / max(np.mean(shared**2), 1e-300))
+        return means
+
+    def _chance_of_named(self, seed: int) -> str:
+        """Return how many named releases Holm's procedure would find, on simulated targets."""
+        (group,) = self.groups.values()
+        requirements = [measure.requirement for measure in self.measures]
+        limits = np.array([r.unit_limit for r in requirements])
+        means, deviations = self._likely_means(group), unit_deviations(group)
+        good = means[np.all(means < limits, axis=1)]
+        of = f"By the estimates {len(good):,} of {len(means):,} releases keep all limits"
+        if not len(good):
+            return f"{of}: were that the truth, no audit could show one of them to be good."
+        margins = (limits - good) / np.maximum(deviations, 1e-9)
+        kept = nearest_requirements(margins)
+        # A few kinds of release, and the requirements that they come nearest to missing.
+        order = np.argsort(margins.min(axis=1), kind="stable")
+        parts = np.array_split(good[order][:, kept], min(KINDS, len(good)))
+        sizes = [len(part) for part in parts]
+        law = estimated_law(
+            [requirements[j] for j in kept], means=np.array([part.mean(axis=0) for part in parts]),
+            chances=np.array(sizes) / len(good), deviations=deviations[kept].tolist(), origin="",
+        )  # fmt: skip
+        alpha = float(Fraction(self.claim.alpha))
+        tests = self.claim.fixed_claim().tests(self.design, law.requirements)
+        targets = Targets(law, self.n_records, repetitions=REPETITIONS // 4, seed=seed)
+        pvalues = targets.release_pvalues(tests, level=alpha / len(means))
+        rest = np.ones(len(means) - len(good))  # the others count among all, and are never found
+        shown = [holm(np.append(np.repeat(p, sizes), rest), alpha=alpha).sum() for p in pvalues]
+        return (
+            f"{of}. Were the estimates the truth, such an audit on {self.n_records:,} fresh "
+            f"records would show {np.mean(shown):.3g} of them to be good on average, and all of "
+            f"them with a chance of {np.mean(np.array(shown) == len(good)):.0%}."
         )
 
 
