@@ -163,8 +163,8 @@ def effective_size(column: Column, design: Design) -> float:
     return float(design.effective_size) if isinstance(design, Stratified) else float(column.n)
 
 
+# What stands behind the inequality of upper limits that are all the end of the range.
 UNBOUNDED = ", none from above"
-"""What stands behind the inequality of upper limits that are all the end of the range."""
 
 
 def requirement_bounds(
