@@ -857,7 +857,8 @@ def test_records_with_weights_may_come_in_clusters(tmp_path: Path, strata: bool)
     assert_same_verdict(audit, certify_by_hand(audit, losses, chunk))
     said = audit.certificate().predicate.estimand["target"]
     assert "the persons that records represent, whatever their cluster, by design weights" in said
-    assert ("shares of all clusters" in said) == strata
+    assert ("each weight times the registered weight of its stratum" in said) == strata
+    assert "shares of all clusters" not in said  # what weights count already, shares would again
 
 
 def test_a_cluster_that_weighs_too_much_is_refused_before_it_is_sealed(tmp_path: Path) -> None:

@@ -174,6 +174,31 @@ def test_whom_means_are_about_is_said() -> None:
     assert "shares of all clusters" in text
 
 
+def test_weights_that_count_persons_go_with_the_shares_of_the_sample() -> None:
+    """Of 9,000 and 1,000 persons 500 each are sampled: the mean per person is 0.095."""
+    strata, x = np.repeat(["big", "small"], 500), np.tile(np.arange(20.0) < 1, 50)
+    x = np.where(strata == "small", np.tile([0.0, 1.0], 500), x)
+    records = pg.Records(
+        strata=strata, clusters=np.arange(1000), weights=np.where(strata == "big", 18.0, 2.0)
+    )
+    found = {
+        share: pg.certify(
+            pg.LossArray(np.tile(x, (2, 1))[:, :, None], records), [LOSS], seed=1,
+            reliability_target=0.5, design=pg.StratifiedClusters(
+                sizes={"big": 500, "small": 500}, weights={"big": share, "small": 1 - share},
+                clusters=pg.WeightedClusters(max_weight=18, origin="design"),
+            ),
+        )
+        for share in (Fraction(1, 2), Fraction(9, 10))
+    }  # fmt: skip
+    estimates = [float(one.evidence.estimates[0, 0]) for one in found.values()]
+    assert estimates == pytest.approx([0.095, (0.9 * 18 * 0.05 + 0.1 * 2 * 0.5) / 16.4])
+    for certificate in found.values():
+        text = str(certificate)
+        assert "each weight times the registered weight of its stratum" in text
+        assert "shares of all clusters" not in text
+
+
 @pytest.mark.parametrize("bad", [{"max_weight": 0}, {"origin": "calibrated"}, {"max_size": 0}])
 def test_a_declaration_that_is_none_is_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(pg.RegistryError):

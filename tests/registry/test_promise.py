@@ -211,6 +211,10 @@ OVER: list[tuple[Design, str]] = [
                         clusters=Clustered(weighting="record", max_size=9)),
      ", averaged over records, whatever their cluster, with the registered weights of the strata "
      "as their shares of all clusters"),
+    (StratifiedClusters(sizes={"a": 10, "b": 10}, weights=dict.fromkeys("ab", Fraction(1, 2)),
+                        clusters=WeightedClusters(max_weight=5, origin="design")),
+     ", averaged over the persons that records represent, whatever their cluster, each weight "
+     "times the registered weight of its stratum over the stratum's number of sampled clusters"),
     (WeightedClusters(max_weight=5, origin="design"),
      ", averaged over the persons that records represent, whatever their cluster"),
     (Clustered(), ", averaged over clusters, each counting once"),

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from proxyguard.evidence.component import UNBOUNDED
 from proxyguard.modes.evidence import Decision, ReliabilityBound
 from proxyguard.registry.design import (
-    SHARES_OF_CLUSTERS,
     Stratified,
     Weighted,
     WeightedClusters,
     clusters_of,
+    shares_of,
     tests_excess,
 )
 from proxyguard.registry.requirement import NONMEMBERS, Form, Requirement, attackers, required
@@ -336,7 +336,7 @@ def _design_phrase(evidence: ReleaseEvidence) -> str:
             f"{float(design.max_weight):g} together"
         )
     if isinstance(design, Stratified) and clusters is not None and tests_excess(design):
-        return f"target declared as {design!r}, {SHARES_OF_CLUSTERS}"
+        return f"target declared as {design!r}, {shares_of(clusters)}"
     return f"target declared as {design!r}"
 
 

@@ -261,10 +261,12 @@ class StratifiedClusters(Stratified):
 
     Clusters of a stratum are an iid or a without-replacement sample of its clusters. Their values
     take the place of records in `Stratified`: sizes count clusters, and the claim is about the
-    weighted mean over strata of the mean over clusters. A claim weighted by records, or by their
-    weights, is about the mean over all of them, where the weights of the strata are their shares of
-    all clusters and not of all records. Where single records are sampled in strata, and have
-    weights, each record is a cluster of its own.
+    weighted mean over strata of the mean over clusters. A claim weighted by records is about the
+    mean over all of them, where the weights of the strata are their shares of all clusters and not
+    of all records. Weights of records are multiplied by those of the strata: one that says already
+    how thinly its stratum was sampled goes with the shares of the sampled clusters, and with the
+    shares of the population every stratum would count twice. Where single records are sampled in
+    strata, and have weights, each record is a cluster of its own.
 
     Parameters
     ----------
@@ -272,7 +274,7 @@ class StratifiedClusters(Stratified):
         How many clusters of the target each stratum has.
     weights
         The share of each stratum in the target, summing to exactly 1; of all clusters, where
-        these do not count alike.
+        records count alike, and beside design weights of records of the sampled ones.
     clusters
         How clusters count within a stratum: `Clustered`, or `WeightedClusters`.
 
@@ -302,11 +304,20 @@ class StratifiedClusters(Stratified):
         """What a mean is over, in words."""
         if self.clusters.weighting == "cluster":
             return f"{self.clusters.over}, in strata with their registered weights"
-        return f"{self.clusters.over}, {SHARES_OF_CLUSTERS}"
+        return f"{self.clusters.over}, {shares_of(self.clusters)}"
 
 
-# A stratum of large clusters has a larger part of the records than of the clusters.
-SHARES_OF_CLUSTERS = "with the registered weights of the strata as their shares of all clusters"
+def shares_of(clusters: Clustered) -> str:
+    """Return in words how strata count whose clusters do not count alike."""
+    if isinstance(clusters, WeightedClusters):
+        # The factor of a record in what is claimed: weights may hold the strata's shares already.
+        return (
+            "each weight times the registered weight of its stratum over the stratum's number of "
+            "sampled clusters"
+        )
+    # A stratum of large clusters has a larger part of the records than of the clusters.
+    return "with the registered weights of the strata as their shares of all clusters"
+
 
 # Weights of such an origin make each record depend on all others of the sample.
 CALIBRATED = (

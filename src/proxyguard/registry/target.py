@@ -10,7 +10,6 @@ from pydantic import Field, StrictStr, model_validator
 
 from proxyguard.printable import found
 from proxyguard.registry.design import (
-    SHARES_OF_CLUSTERS,
     Clustered,
     Design,
     Iid,
@@ -19,6 +18,7 @@ from proxyguard.registry.design import (
     Weighted,
     WeightedClusters,
     WithoutReplacement,
+    shares_of,
 )
 from proxyguard.registry.fields import (
     DecimalText,
@@ -538,7 +538,7 @@ class Target(DeclarationPart):
             words = f"{kind} of the strata of {self.design.by!r} (weights {weights})"
             if self.clusters is None:
                 return words
-            shares = "" if once else f", {SHARES_OF_CLUSTERS}"
+            shares = "" if once else f", {shares_of(self.clusters.clustered)}"
             return (
                 f"{words}, each by its clusters of {self.clusters.by!r}, a mean over {over}{shares}"
             )
