@@ -36,6 +36,16 @@ def sides(query: BoundedQuery, limit: str) -> tuple[Measure, Measure]:
     )  # fmt: skip
 
 
+def test_the_excess_that_is_averaged_is_in_no_unit() -> None:
+    part = RequirementPart.model_validate(
+        {"name": "r", "form": "query", "query": RATIO, "limit": "0.4", "unit": "euro"}
+    )
+    (query,) = expand("r", part.query, {}, {}) if part.query else ()
+    for side in measure_query(part, query, limit="0.4", slack=None):
+        assert (side.requirement.limit, side.requirement.unit) == (0.0, "")
+        assert "less than 0.4 euro" in side.requirement.sentence
+
+
 def records(cost: list[float], days: list[float]) -> CodedRecords:
     return CodedRecords(pd.DataFrame({"cost": cost, "days": days}))
 

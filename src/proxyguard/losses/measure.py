@@ -466,6 +466,7 @@ def measure_query(
         # Its limit is in what is averaged, and that must stay below 0.
         apart = number(limit)
         width, limit, said = 1.0, "0", promise(quantity, Form.QUERY.value, apart)
+        quantity = replace(quantity, own="")  # shares of the largest excess are in no unit
     above, below = (
         Measure(
             requirement=requirement_of(
