@@ -494,7 +494,7 @@ def test_queries_are_planned_like_losses(make: Make) -> None:
     # Four cells and one mean, two sides each, and the loss: the ten nearest of eleven.
     assert law.origin == (
         "6 pilot releases on 100 records, with the 10 of 11 requirements nearest to their limits "
-        "(a release that misses another never scores)"
+        "(a release that misses another never scores; all of them leave no more chance)"
     )
     margins = dict(zip([r.name for r in law.requirements], law.margins, strict=True))
     cells = {name.partition(" (")[0] for name in margins if name.startswith("labels by sign: ")}

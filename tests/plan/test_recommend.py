@@ -791,5 +791,8 @@ UNEQUAL = Clustered(weighting="record", max_size=400)
 def test_units_that_weigh_differently_are_refused_with_what_comes_near(
     design: Design, words: str
 ) -> None:
-    with pytest.raises(RegistryError, match=words):
+    with pytest.raises(RegistryError, match=words) as refused:
         Question(reliability_target="0.8", n=400, design=design)
+    # Constant weights: betting is what such records are tested by, and needs more than a count.
+    for said in ("Clustered()", "tests that bet", "no promise", "its square"):
+        assert said in str(refused.value)

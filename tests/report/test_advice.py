@@ -294,7 +294,8 @@ def test_the_advice_says_how_its_chance_was_computed() -> None:
     assert "nearest" not in few.sentence
     case = crowded(40, 500)
     many = advise(case)
-    assert f"with the {NEAREST} of 40 requirements nearest to their limits" in many.sentence
+    said = f"with the {NEAREST} of 40 requirements nearest to their limits; all of them leave no"
+    assert said in many.sentence
     exact = replace(RISK, two_valued=True)
     alone = advise(unsettled(requirements=(exact,), means=unsettled().means[:, :1],
                              deviations=np.array([0.44])))  # fmt: skip

@@ -213,7 +213,7 @@ class _PilotTable:
         return replace(
             law,
             origin=f"{law.origin}, with the {len(kept)} of {every:,} requirements nearest to their "
-            "limits (a release that misses another never scores)",
+            "limits (a release that misses another never scores; all of them leave no more chance)",
         )
 
     def _nearest(self) -> tuple[list[int], NDArray[np.bool_]]:

@@ -257,7 +257,7 @@ def _unequal(design: Design) -> str:
     rule = clusters_of(design)
     if rule is None:
         assert isinstance(design, Weighted)  # the one design whose single records weigh
-        units, instead, most = "records", "Iid()", f"max_weight {float(design.max_weight):g}"
+        units, instead, most = "records", "Clustered()", f"max_weight {float(design.max_weight):g}"
         mean = "the mean weight"
     elif isinstance(rule, WeightedClusters):
         units, instead, most = "clusters", "Clustered()", f"max_weight {float(rule.max_weight):g}"
@@ -267,8 +267,10 @@ def _unequal(design: Design) -> str:
         mean = "the mean size of a cluster"
     return (
         f"a plan's units weigh alike, and the {units} of this design do not: plan with design="
-        f"{instead}, or proxyguard plan --require, and take as many {units} times {most} divided "
-        f"by {mean}, which is enough (theory section 1 says what a unit tells)"
+        f"{instead} and tests that bet, tests=(ComponentTest.BETTING,), and take as many {units} "
+        f"times {most} divided by {mean}: a first figure and no promise, too low where weights "
+        "vary much. Other tests need up to about its square, and binomial covers no such design "
+        "(theory section 1 says what a unit tells)"
     )
 
 

@@ -245,6 +245,7 @@ def _computed(case: Unsettled, sizes: AdvisedSizes) -> str:
     every = len(case.requirements)
     if sizes.requirements < every:
         how += f", with the {sizes.requirements} of {every:,} requirements nearest to their limits"
+        how += "; all of them leave no more"
     return how
 
 

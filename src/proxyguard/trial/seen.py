@@ -269,6 +269,7 @@ class SeenRecord:
                 f"limits: were that the truth, no audit for more than "
                 f"{percent(claim.target)} could succeed, of whatever size."
             )
+        every = len(case.requirements)
         case = nearest(case)  # of the valid releases, of which there are some
         # The audit that follows, and no other: its tests, its mode, its sizes.
         tests = tuple(dict.fromkeys(claim.tests(self.design, case.requirements)))
@@ -279,9 +280,13 @@ class SeenRecord:
         plan = recommend(
             law_of(case), question, seed=seed, repetitions=REPETITIONS, effort=EFFORT, compare=False
         )
+        kept = len(case.requirements)  # of fewer requirements more releases score
+        most = (
+            "" if kept == every else f"at most (the {kept} of {every:,} nearest to their limits) "
+        )
         return (
             f"With {self.n_records:,} fresh records and {case.releases} fresh releases, such an "
-            f"audit would succeed with a chance of {plan.chosen.power.value:.0%}, were these "
+            f"audit would succeed with a chance of {most}{plan.chosen.power.value:.0%}, were these "
             "estimates the truth; proxyguard plan says what other sizes would do."
         )
 
