@@ -76,3 +76,11 @@ def test_tables_that_are_files_stay_where_they_are(tmp_path: Path) -> None:
     assert page.tables == {}
     page.save_audit(tmp_path / "work")
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["my-audit"]
+
+
+def test_no_draw_of_the_audit_was_looked_at_and_the_preparation_is_named() -> None:
+    page = pg.try_out(people(300, 1), generator="bootstrap", outcome="ill", draws=3, seed=1000,
+                      holdout=people(300, 4), limits=LIMITS)  # fmt: skip
+    assert page.requirements[0].releases == ("1000", "1001", "1002")
+    assert "seeds = { first = 1003 }" in page.declaration
+    assert any("same preparation" in note for note in page.notes)

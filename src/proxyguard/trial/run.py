@@ -92,7 +92,7 @@ if TYPE_CHECKING:
 # The learner that sources and releases are compared by.
 LEARNER = "default"
 MADE_FROM, HOLDOUT = "made-from", "the holdout"
-# The first seed of an audit that follows: none of its draws was looked at here.
+# The first seed of an audit that follows, or a later one: no draw of it was looked at here.
 LATER_SEED = 1000
 # Releases that are drawn, unless told.
 DRAWS = 40
@@ -633,6 +633,10 @@ class _Trying:
             names = self._write_releases(tables, FILES, outcome, problems, keep=joint)
             made = TriedGenerator(name=FILES, options={"folder": FILES}, draws=len(names))
             return {FILES: names}, [made] if joint else []
+        self.notes.append(
+            "fresh releases are further draws from the same rows that train after the same "
+            "preparation; of other rows or another preparation nothing is said"
+        )
         names_of, generators = {}, []
         for k, (name, generator) in enumerate(self.instead.generators.items()):
             if isinstance(generator, str):
@@ -798,8 +802,8 @@ class _Trying:
         first, draws = self.settings.seed, self.settings.draws
         self.notes.append(
             "the generator is an object of yours, so it drew in your own process: that it kept "
-            "nothing of the rows that judge from before, and reads no file that has them, is your "
-            "word"
+            "nothing of the rows that judge from before, reads no file that has them, and made no "
+            "release depend on another, is your word"
         )
         # As a generator by name gets it: numbers as numbers, and no column that is left out.
         source = typed(self.rows.development, self._kinds(guessed), MISSING, self.columns)
@@ -911,7 +915,8 @@ def _later(
         ],
     )  # fmt: skip
     text = declaration_text(
-        later, target=target, table=origin.table, head=head, first=LATER_SEED,
+        later, target=target, table=origin.table, head=head,
+        first=max(LATER_SEED, trial.seed + sum(made.draws for made in trial.generators)),
         files=[f"{origin.folder}/{file_name(k, name)}" for k, name in enumerate(trial.releases)],
         separator=origin.separator,
         promises=promises,
