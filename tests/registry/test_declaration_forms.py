@@ -296,6 +296,9 @@ def test_records_drawn_with_replacement_are_iid(design: dict[str, Any]) -> None:
          "requirement 'risk' names no [[pilot]]: 'one'"),
         (value(roles=ROLES, pilot=PILOTS[:2]),
          "roles name pilots that are none: ['one', 'two', 'three']"),
+        (value(roles=ROLES, pilot=[
+            {**p, "generator": "files", "options": {"folder": p["name"]}} for p in PILOTS]),
+         "roles name 'one', whose releases exist already"),
         (value(mechanism=[{"name": "m", "role": "high", "draws": 1, "seeds": [1]}]),
          "a mechanism has a role, and there is no [roles]"),
         (value(secondary=[{"name": "s", "limits": {"risk": "0.1", "other": "0.1"}}]),

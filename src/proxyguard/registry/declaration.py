@@ -649,6 +649,13 @@ class Declaration(DeclarationPart):
             self._check_ramps(requirements, pilots)
         if self.roles is not None and not set(self.roles.pilots) <= pilots:
             raise ValueError(f"roles name pilots that are none: {list(self.roles.pilots)}")
+        made = {p.name for p in self.pilot if p.generator in GIVEN}
+        chosen = sorted(made & set(() if self.roles is None else self.roles.pilots))
+        if chosen:
+            raise ValueError(
+                f"roles name {chosen[0]!r}, whose releases exist already: a mechanism would be "
+                "scored on the very releases that it was chosen for; name the folder in it"
+            )
         if self.roles is None and any(m.role for m in self.mechanism):
             raise ValueError("a mechanism has a role, and there is no [roles]")
         names = {r.name for r in self.requirement}
