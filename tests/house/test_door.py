@@ -292,7 +292,7 @@ DOORS: dict[str, Door] = {
         "home": [3, NAN, object()], "independent": FLAG, "reliability": [*LEVEL, None],
         "draws": [*SIZE, None], "options": [3, "x", [], {3: 1}], "exposure": [*FLAG, True],
         "seed": [*SEED, None], "workers": SIZE, "progress": [3, "x"], "keep": [*SEED, None, 10**6],
-        "tell": [3, "x"],
+        "tell": [3, "x"], "out": [3, [], object()],
     }),
 }  # fmt: skip
 

@@ -242,6 +242,7 @@ def try_out(
     for called, name in ((progress, "progress"), (tell, "tell")):
         if called is not None:
             callback(called, name)
+    place = None if out is None else path(out, "out")
     if isinstance(releases, Iterator):
         releases = list(releases)  # asked for their names, and then read
     instead = StandIns.of(releases, generator, settings.options)
@@ -272,8 +273,9 @@ def try_out(
         if aside.from_table:
             kept[OTHER_ROWS] = csv_bytes(table, origin.separator)
             origin = replace(origin, table=OTHER_ROWS)
-        for name, content in kept.items() if out is not None else ():
-            refuse_other(path(out, "out") / name, content)
+        if place is not None:
+            for name, content in kept.items():
+                refuse_other(place / name, content)
         recoded.append(
             f"{len(aside.fresh):,} rows were kept back, not looked at here and not remembered: "
             f"they are {FRESH_ROWS}, for the audit that follows"
