@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from conformance.draws import draw_here as draw_in_this_process
+from conformance.typed import DECLARATION
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.plan import pilot_laws
 from proxyguard.cli import show
@@ -50,7 +51,7 @@ def refused(done: Result, kind: type[ProxyGuardError], words: str) -> None:
 def test_assumed_margins_give_a_plan_and_its_blocks() -> None:
     done = proxyguard("plan", *ASSUMED, *SIZES)
     assert done.exit_code == 0, done.output
-    assert "Law: assumed margins (error 0.1); 95.0% of releases valid." in done.stdout
+    assert "Law: assumed margins (error 0.1); 95.0% of releases valid; " in done.stdout
     records, draws, chance = done.stdout.split("\n")[:3]
     assert (records, draws) == ("Target records: 250", "Draws: 40")
     assert chance.startswith("Chance of validating a reliability above 0.8: 0.")
@@ -611,6 +612,23 @@ def test_every_mechanism_gets_a_file_of_blocks(make: Make, tmp_path: Path) -> No
     assert done.exit_code == 0, (done.output, done.exception)
     for file in (out, tmp_path / "plan-2.toml"):
         assert tomllib.loads(file.read_text())["plan"]["draws"] == 12
+
+
+def test_named_releases_are_planned_as_one_good_one(tmp_path: Path) -> None:
+    named = "".join(f'[[release]]\nname = "r{k}"\nfile = "r{k}.csv"\n' for k in range(6))
+    head, claim = DECLARATION.split("[[mechanism]]")[0], '[claim]\nlevel = "releases"\n'
+    (tmp_path / "their.toml").write_text(f"{head}{named}{claim}")
+    home = ("--home", tmp_path / "home")
+    proxyguard("init", tmp_path / "audit", "--from", tmp_path / "their.toml", *home)
+    done = proxyguard("plan", tmp_path / "audit", *home)
+    command = (
+        "proxyguard plan --releases 1 --reliability 1 --reliability-target 0.0001 --mode direct "
+        "--spread 0 --alpha 0.008333 --records RECORDS"
+    )
+    refused(done, RegistryError, f"at least that of {command}")
+    one = "name=risk,limit=0.3,margin=0.05,sd=0.2"
+    told = command.replace("RECORDS", "800").split()[2:]
+    assert "Chance of validating" in proxyguard("plan", *told, "--require", one).stdout
 
 
 def test_a_hopeless_plan_can_be_drawn(tmp_path: Path) -> None:

@@ -650,6 +650,18 @@ def test_a_wrong_law_is_never_better_for_having_smaller_margins() -> None:
     assert "+-" in str(PlanReport(found=found, stress=tuple(tried))).partition("pilot was")[2]
 
 
+def test_too_few_draws_are_named_where_no_number_of_records_would_do() -> None:
+    law = assumed_law([BRIER], margins=[0.05], deviations=[0.15], reliability=0.95)
+    asked = {"reliability_target": "0.5", "power": 0.9, "releases": 6, "most_records": 4000}
+    question = Question(**asked, modes=["direct"])
+    found = recommend(law, question, effort=2e4, repetitions=100, seed=3)
+    # .95^6, and five valid ones of six are too often there where half of all are.
+    assert found.shortfall is not None
+    assert (
+        "of the 6 draws 6 have to be valid, of which the chance is about 0.735" in found.shortfall
+    )
+
+
 def test_every_way_is_compared_at_the_size_that_was_chosen() -> None:
     # Betting is simulated on few targets in the search, and its records corrected on others.
     law = assumed_law([BRIER], margins=[0.05], deviations=[0.15], reliability=0.95, spread=0.2)

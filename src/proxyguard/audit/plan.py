@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
+from math import floor
 from typing import TypedDict, Unpack
 
 import numpy as np
@@ -115,13 +117,13 @@ def pilot_laws(
     """
     declaration = workplace.folder.declaration()
     ledger = workplace.folder.journal().ledger
+    if declaration.candidate or declaration.claim.level != "mechanism":
+        raise RegistryError(_named_words(declaration))
     if not ledger.has(Stage.SEALED):
         raise StageError(
             "planned: pilots are drawn from the development part, which sealing writes; run "
             "proxyguard seal first, or plan from assumed margins"
         )
-    if declaration.candidate or declaration.claim.level != "mechanism":
-        raise RegistryError("a plan is about mechanisms; this declaration names releases")
     (member,) = declaration.members
     if member.target.losses is not None:
         raise RegistryError(
@@ -156,6 +158,20 @@ def pilot_laws(
         law = table.law(reliability)
         laws[name] = replace(law, origin=f"{law.origin}{left_out}")
     return laws
+
+
+def _named_words(declaration: Declaration) -> str:
+    """Say what may be planned where releases are named: what one of them needs, as Holm begins."""
+    said = "a plan is about mechanisms; this declaration names releases"
+    if declaration.candidate or not declaration.release:
+        return said
+    level = Fraction(declaration.claim.alpha) / len(declaration.release)
+    return (
+        f"{said}. The chance that a good one is validated is at least that of proxyguard plan "
+        "--releases 1 --reliability 1 --reliability-target 0.0001 --mode direct --spread 0 --alpha "
+        f"{floor(level * 10**6) / 10**6:g} --records RECORDS --require name=...,limit=...,"
+        "margin=...,sd=..., a --require for each requirement"
+    )
 
 
 def _plannable(measures: Sequence[Measure]) -> tuple[list[Measure], str]:
@@ -377,7 +393,7 @@ def declared_question(workplace: Workplace, **choices: Unpack[OpenChoices]) -> Q
     declaration = workplace.folder.declaration()
     claim = declaration.claim
     if claim.reliability_target is None or declaration.candidate:
-        raise RegistryError("a plan is about mechanisms; this declaration names releases")
+        raise RegistryError(_named_words(declaration))
     (member,) = declaration.members
     searching = "budget" in choices or "power" in choices
     sealed = workplace.folder.journal().ledger.has(Stage.SEALED)

@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from proxyguard.errors import RegistryError
-from proxyguard.exact.binomial import wilson_interval
+from proxyguard.exact.binomial import upper_tail, wilson_interval
 from proxyguard.exact.mean import log_chernoff
 from proxyguard.exact.planning import (
     direct_shortfall,
@@ -149,14 +151,32 @@ class Recommendation(ShownAsPage):
         if self.reaches:
             return None
         # No more than the search has seen.
-        why = "no affordable size reaches it."
-        if not self.complete:
+        why = self._too_few_draws or "no affordable size reaches it."
+        if not self._too_few_draws and not self.complete:
             why = (
                 "no size that was tried reaches it. Not every test was tried at every size, which "
                 "takes too long: fewer records at the most, or a fixed number of draws, leave more "
                 "time for each."
             )
         return f"That is short of the wanted {self.question.power:g}: {why}"
+
+    @property
+    def _too_few_draws(self) -> str | None:
+        """That the wanted power fails at the fixed number of draws, whatever the records."""
+        releases, valid = self.question.releases, self.law.reliability
+        if releases is None or self.question.power is None:
+            return None
+        counts = np.arange(1, releases + 1)
+        enough = upper_tail(counts, releases, self.question.target) <= self.question.level
+        least = int(counts[enough][0]) if enough.any() else releases
+        chance = float(upper_tail(least, releases, valid))
+        if chance >= self.question.power:
+            return None
+        return (
+            f"of the {releases} draws {least} have to be valid, of which the chance is about "
+            f"{chance:.3g} where {valid:.1%} of releases are, with any number of records: take "
+            "more draws."
+        )
 
     @property
     def obstacles(self) -> tuple[str, ...]:

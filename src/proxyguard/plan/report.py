@@ -28,7 +28,7 @@ from proxyguard.plan.search import DOUBTED_MARGIN, Option, Progress, exact_power
 from proxyguard.plan.stress import SequentialForecast, Stress
 from proxyguard.plan.targets import Targets
 from proxyguard.printable import ShownAsPage, printable, toml, toml_key
-from proxyguard.registry.design import Design, Stratified
+from proxyguard.registry.design import Design, Iid, Stratified
 from proxyguard.registry.test import Requirements
 
 # The chance with which screened records are to be enough.
@@ -101,12 +101,13 @@ def _hopeless_lines(found: Recommendation) -> list[str]:
 
 def _chosen_lines(found: Recommendation) -> list[str]:
     option, law = found.chosen, found.law
+    alike = "; records taken as drawn independently" * isinstance(found.question.design, Iid)
     lines = [
         *found.summary,
         "",
         f"Cost {option.cost:,.10g}; {option.way.label}; tests: {option.way.tests}"
         f"{_settings(option)}.",
-        f"Law: {law.origin}; {law.reliability:.1%} of releases valid.",
+        f"Law: {law.origin}; {law.reliability:.1%} of releases valid{alike}.",
         f"If that is too hopeful (reliability {found.doubted_reliability:.1%}, margins "
         f"{1 - DOUBTED_MARGIN:.0%} smaller), the chance is {found.doubted.words}.",
     ]

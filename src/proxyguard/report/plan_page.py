@@ -129,6 +129,9 @@ def _data(found: Recommendation, assumed: Assumptions) -> dict[str, Plain]:
         "n": plan.n,
         "releases": plan.releases,
         "unit": question.unit,
+        # The one size that was fixed while the other was searched for.
+        "fixed": "" if (question.releases is None) == (question.n is None)
+        else "draws" if question.n is None else "records",
         "origin": law.origin,
         "toml": plan_toml(found),
         "labelled": question.labelled,

@@ -455,7 +455,8 @@ const planner = (() => {
   function show() {
     read();
     words();
-    const found = planner.best(setting, n, R);
+    // Brought into line with the plan in its own mode alone: of another mode nothing was simulated.
+    const way = shifting() ? given.mode : "best", found = planner[way](setting, n, R);
     // Where nothing was moved stands what the plan itself has found, which may be simulated.
     const planned = sliders.every((slider, i) => slider.value === start[i]) && !($("#pg-test")?.selectedIndex > 0);
     const chance = planned ? given.power : told(found.power);
@@ -464,7 +465,7 @@ const planner = (() => {
     $(".pg-chance-words").textContent = `chance that ${whole(n)} records and ${whole(R)} draws validate a ` +
       `reliability above ${number("target")}\u00a0%, for a cost of ${whole(costOf(n, R))}, ` + (planned ? "as proxyguard plan has it." : `in ${found.mode} mode.`);
     const power = Object.fromEntries(["direct", "named", "best"].map((mode) =>
-      [mode, (...sizes) => told(planner[mode](...sizes).power)]));
+      [mode, (...sizes) => told(planner[mode === "best" ? way : mode](...sizes).power)]));
     curves($("#pg-by-records"), ends.records, n, (mode, x) => power[mode](setting, x, R), `${given.unit}, with ${whole(R)} draws`);
     const few = planner.fewestDraws(setting);
     curves($("#pg-by-draws"), [Math.min(few, R), Math.max(400, R)], R, (mode, x) => power[mode](setting, n, x), `draws, with ${whole(n)} ${given.unit}`);
@@ -498,12 +499,17 @@ const planner = (() => {
     const asked = JSON.stringify([setting.requirements, setting.test, setting.reliability, setting.target, wanted]);
     if (asked !== key) line = planner.frontier(setting, shifting() ? moved(wanted, -shift) : wanted);
     key = asked;
-    cheap = planner.cheapest(setting, line);
+    // A size that was fixed for the plan, where the other was searched for, is no choice here.
+    const draws = given.fixed === "draws", records = given.fixed === "records";
+    cheap = planner.cheapest(setting, line.filter((one) =>
+      (!draws || one.R === given.releases) && (!records || (one.n ?? 0) <= given.n)));
+    const held = `${draws ? ` with ${whole(given.releases)} draws` : ""}${records ? ` with ${whole(given.n)} ${given.unit}` : ""}`;
     map(cheap);
     box.classList.remove("pg-working");
     $(".pg-cheapest").textContent = cheap
-      ? `Cheapest for ${percent(wanted, 0)}: ${whole(cheap.n)} ${given.unit} and ${whole(cheap.R)} draws, cost ${whole(cheap.cost)}.`
-      : `No size up to ${whole(MOST)} ${given.unit} and ${whole(line[line.length - 1].R)} draws reaches ${percent(wanted, 0)}.`;
+      ? `Cheapest for ${percent(wanted, 0)}${held}: ${whole(cheap.n)} ${given.unit} and ${whole(cheap.R)} draws, cost ${whole(cheap.cost)}.`
+      : held ? `No size${held} reaches ${percent(wanted, 0)}.`
+        : `No size up to ${whole(MOST)} ${given.unit} and ${whole(line[line.length - 1].R)} draws reaches ${percent(wanted, 0)}.`;
     $(".pg-take").hidden = !cheap;
   }
 
