@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from conformance.draws import draw_here as draw_in_this_process
-from conformance.typed import DECLARATION
+from conformance.typed import DECLARATION as TYPED
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.plan import pilot_laws
 from proxyguard.cli import show
@@ -616,7 +616,7 @@ def test_every_mechanism_gets_a_file_of_blocks(make: Make, tmp_path: Path) -> No
 
 def test_named_releases_are_planned_as_one_good_one(tmp_path: Path) -> None:
     named = "".join(f'[[release]]\nname = "r{k}"\nfile = "r{k}.csv"\n' for k in range(6))
-    head, claim = DECLARATION.split("[[mechanism]]")[0], '[claim]\nlevel = "releases"\n'
+    head, claim = TYPED.split("[[mechanism]]")[0], '[claim]\nlevel = "releases"\n'
     (tmp_path / "their.toml").write_text(f"{head}{named}{claim}")
     home = ("--home", tmp_path / "home")
     proxyguard("init", tmp_path / "audit", "--from", tmp_path / "their.toml", *home)
