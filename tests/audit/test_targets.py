@@ -532,7 +532,7 @@ def test_missing_outcomes_count_at_either_bound(tmp_path: Path) -> None:
     assert member.target.missing_outcomes == "worst"
     report = (audit.folder.path / "report.md").read_text()
     assert "Missing outcomes" in report
-    assert f"| bootstrap | Brier risk | {int(lost.sum())} | 250 |" in report
+    assert f"| bootstrap | Brier risk | {int(lost.sum())} | 250 records |" in report
     by_hand = pg.certify(
         pg.LossArray(losses, chunk.records),
         [
@@ -691,6 +691,11 @@ def test_the_survey_of_the_page_is_an_audit(tmp_path: Path) -> None:
     assert "The share of records known to have employed = yes in a release may differ" in report
     assert "the target's averaged over the persons that records represent" in report
     assert "the release's over its own records, each counting once." in report
+    # What tests count are clusters, and neither of two tests that would need a word is used.
+    assert "| limit's rule | clusters |" in report.replace("\\", "")
+    assert "| 80 clusters |" in report
+    assert "missing by its record alone" not in report
+    assert "within 0.5 of the release's ratio c" in report
 
 
 def test_a_reserve_leaves_out_what_has_no_outcome_after_it_was_chosen(tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ def test_the_end_of_the_range_is_shown_as_no_bound() -> None:
     assert np.all(certificate.evidence.upper == 1.0)
     assert certificate.evidence.bounds_tests == ("hoeffding, ratio, none from above",)
     assert ", no upper bound (for reading" in str(certificate)
+    assert "weights={'north': 1/2, 'south': 1/2}" in str(certificate)
 
 
 def test_the_order_of_records_and_chunks_changes_nothing() -> None:

@@ -68,7 +68,7 @@ from proxyguard.modes.claim import Claim, Levels, MechanismClaim
 from proxyguard.modes.evidence import Decision
 from proxyguard.registry.budget import family_shares
 from proxyguard.registry.declaration import Declaration, Member
-from proxyguard.registry.design import Design, Iid
+from proxyguard.registry.design import Design, Iid, Sampling
 from proxyguard.registry.fields import number
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.target import StratifiedDesign
@@ -539,7 +539,9 @@ def _estimand(
     known = member.target.estimand
     if sealed.unlabelled is not None:
         known += f"; {sealed.unlabelled:,} records without one were left out"
-    if member.target.missing_outcomes == "worst":
+    # Neither test covers another sampling, so that none there rests on it.
+    iid = member.target.sampling_design.sampling is Sampling.IID
+    if member.target.missing_outcomes == "worst" and iid:
         what = "a loss" if member.target.losses is not None else "an outcome"
         known += (
             f"; betting and empirical_bernstein hold where {what} is missing by its record alone"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -335,9 +336,10 @@ def _design_phrase(evidence: ReleaseEvidence) -> str:
             "means per person represented, in clusters whose records weigh at most "
             f"{float(design.max_weight):g} together"
         )
+    named = re.sub(r"Fraction\((\d+), (\d+)\)", r"\1/\2", repr(design))
     if isinstance(design, Stratified) and clusters is not None and tests_excess(design):
-        return f"target declared as {design!r}, {shares_of(clusters)}"
-    return f"target declared as {design!r}"
+        return f"target declared as {named}, {shares_of(clusters)}"
+    return f"target declared as {named}"
 
 
 def _bound_lines(title: str, bound: ReliabilityBound, *, shown: str, certified: bool) -> list[str]:

@@ -203,7 +203,7 @@ def requirement_table(sources: Sources, name: str) -> ReportTable:
     sure = bounds_words(name, group, sources.verdict(name))
     return table(
         f"Requirements: {name}",
-        ("requirement", "limit", "limit's rule", "records", "least", "mean", "largest",
+        ("requirement", "limit", "limit's rule", sources.counted(name), "least", "mean", "largest",
          "largest upper bound", "estimate / upper bound below the limit", "test"),
         rows,
         f"Estimates over the releases. {sure}; they are for reading and decide nothing."

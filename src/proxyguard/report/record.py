@@ -333,7 +333,7 @@ def missing_table(sources: Sources) -> ReportTable:
             if column.missing is not None:
                 least, most = min(column.missing), max(column.missing)
                 number = f"{most:,}" if least == most else f"{least:,} to {most:,}"
-                rows.append((name, requirement, number, f"{column.n:,}"))
+                rows.append((name, requirement, number, f"{column.n:,} {sources.counted(name)}"))
     return table(
         "Missing outcomes", ("mechanism", "requirement", "missing losses", "counted"), rows,
         "A missing loss counts as its upper bound where validity is claimed, and in estimates, and "

@@ -178,6 +178,13 @@ class Sources:
         }
         return [by_declared(named, name) for name in self.groups[group].requirements]
 
+    def counted(self, group: str) -> str:
+        """Return what a test counts of the targets of a group: records, or whole clusters."""
+        members = () if self.registry is None else self.registry.declaration.members
+        chosen = [m for m in members if m.name == group] or members
+        clustered = any(member.target.clusters is not None for member in chosen)
+        return "clusters" if clustered else "records"
+
     def _resolved(self, group: str) -> tuple[ResolvedRequirement, ...]:
         if self.registry is None:
             return ()
@@ -198,7 +205,10 @@ def _rule_words(resolved: ResolvedRequirement) -> str:
     """Return where a limit came from; that of a ratio is in what is tested, whose limit is 0."""
     if resolved.part.is_ratio:
         apart = resolved.limit.value
-        return f"of a - (c + {apart}) b, or (c - {apart}) b - a, as a share of its largest"
+        return (
+            f"within {apart} of the release's ratio c, tested as the mean of a - (c + {apart}) b, "
+            f"or of (c - {apart}) b - a, below 0, as a share of its largest"
+        )
     ramp = "" if resolved.ramp is None else f"; ramp: {resolved.ramp.rule}"
     return f"{resolved.limit.rule}{ramp}"
 

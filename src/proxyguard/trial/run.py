@@ -532,7 +532,7 @@ class _Trying:
                     f"same answer comes to {number_words(nothing, demand.unit)}, the model of the "
                     f"real rows to {number_words(real, demand.unit)}, so a release that teaches "
                     "nothing keeps it too. A smaller one: --limit "
-                    f"{demand.name}={decimal((nothing - real) / scale / 2.0)}"
+                    f"{demand.name}={decimal(float(f'{(nothing - real) / scale / 2.0:.1g}'))}"
                 )
 
     def _kinds(self, outcome: GuessedOutcome | None) -> dict[str, str]:
