@@ -121,6 +121,15 @@ def test_the_text_holds_all_that_stands_behind_the_sentence() -> None:
         assert part in text, part
 
 
+def test_the_likeness_that_queries_claim_is_not_denied() -> None:
+    share = pg.Requirement(name="s", low=-1, high=1, limit=0.1, form="query")
+    error = pg.Requirement(name="e", low=0, high=1, limit=0.1)
+    likeness = [line for line in wording.not_claimed([error, share]) if "resembles" in line]
+    assert likeness == [
+        "that the release resembles the target distribution in anything that was not asked of it"
+    ]
+
+
 @pytest.mark.parametrize(
     ("choices", "parts"),
     [

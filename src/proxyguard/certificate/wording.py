@@ -61,6 +61,8 @@ def not_claimed(requirements: Sequence[Requirement]) -> tuple[str, ...]:
     forms = {r.form for r in requirements}
     extra = []
     never = (*_NEVER, _EXPOSURE) if Form.EXPOSURE in forms else _NEVER
+    if Form.QUERY in forms:  # of what was asked something is claimed
+        never = (f"{never[0]} in anything that was not asked of it", *never[1:])
     if forms <= {Form.QUERY, Form.EXPOSURE}:
         asked = "queries" if forms == {Form.QUERY} else "queries and attacks"
         return (f"anything about {asked} that were not registered", *never)
