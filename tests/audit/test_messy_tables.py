@@ -116,6 +116,7 @@ def test_declared_columns_are_read_so_everywhere_and_excluded_ones_are_nowhere(
     # In clear: what nobody may use is not there, and the report says what is.
     assert {"id", "note"}.isdisjoint(training.columns)
     report = (audit.folder / "report.md").read_text("utf-8")
+    assert "Meeting 'transfer' says little: a model that learns nothing" in report
     assert "development/ holds 450 records in clear, with the columns " in report
 
 

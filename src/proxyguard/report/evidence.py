@@ -207,8 +207,16 @@ def requirement_table(sources: Sources, name: str) -> ReportTable:
          "largest upper bound", "estimate / upper bound below the limit", "test"),
         rows,
         f"Estimates over the releases. {sure}; they are for reading and decide nothing."
-        + left_out(group, len(places)),
+        + rounded_words(sources) + left_out(group, len(places)),
     )  # fmt: skip
+
+
+def rounded_words(sources: Sources) -> str:
+    """Return that statistics are rounded, where a disclosure was registered."""
+    disclosure = None if sources.predicate is None else sources.predicate.disclosure
+    if disclosure is None:
+        return ""
+    return f" Every statistic is rounded to {disclosure.digits} digits, against the claim."
 
 
 def binding_table(bindings: Sequence[ReportBinding]) -> ReportTable:

@@ -709,6 +709,35 @@ def generator_table(registry: Registry | None) -> ReportTable:
     )  # fmt: skip
 
 
+def lenient_words(sources: Sources) -> list[str]:
+    """Return which limits a policy that learns nothing meets, on validation data."""
+    developed = [body for body in sources.bodies if isinstance(body, Developed)]
+    if not developed or sources.registry is None:
+        return []
+    limits = {
+        name: float(limit)
+        for group in sources.groups.values()
+        for name, limit in zip(group.requirements, group.limits, strict=True)
+    }
+    notes = []
+    for name, member in sources.registry.members.items():
+        facts = developed[-1].members.get(name)
+        if not isinstance(facts, Facts):
+            continue
+        for part in (r.part for r in member.requirements):
+            if part.name not in limits or part.name not in facts.risks:
+                continue
+            base = float(facts.risks[part.name]) if part.form == "relative" else 0.0
+            met = [p for p, lost in facts.references.items()
+                   if float(lost[part.name]) - base < limits[part.name]]  # fmt: skip
+            if met:
+                notes.append(
+                    f"Meeting {part.name!r} says little: a model that learns nothing and always "
+                    f"answers alike ({', '.join(met)}) would meet its limit too"
+                )
+    return notes
+
+
 def clear_words(sealed: Sealed) -> list[str]:
     """Return which records lie in the folder in clear, a sentence for each member."""
     return [
@@ -726,11 +755,11 @@ def notes_of(sources: Sources) -> list[str]:
     Returns
     -------
     list of str
-        What stands in the folder in clear, amendments, exclusions that became void, draws made
-        again, deviations, corrections, and which draws are only descriptive: in the order of the
-        ledger, exclusions last.
+        Limits that say little, what stands in the folder in clear, amendments, exclusions that
+        became void, draws made again, deviations, corrections, and which draws are only
+        descriptive: in the order of the ledger, exclusions last.
     """
-    notes = []
+    notes = lenient_words(sources)
     for body in sources.bodies:
         if isinstance(body, Sealed):
             notes += clear_words(body)

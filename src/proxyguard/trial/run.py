@@ -524,7 +524,8 @@ class _Trying:
                     f"The limit of {demand.name!r} says nothing here: the model of the real rows "
                     f"comes to {number_words(real, demand.unit)}, one that always gives the same "
                     f"answer to {number_words(nothing, demand.unit)}, so the columns hardly tell "
-                    f"{outcome.column!r}."
+                    f"{outcome.column!r}. No other limit would say more: take the requirement out "
+                    "of audit.toml, or predict a column that others tell."
                 )
             elif nothing - real < demand.limit:
                 yield (
