@@ -38,7 +38,8 @@ def begun(root: Path, text: str) -> tuple[Path, Result]:
 def test_init_says_what_is_to_be_put_where_and_what_to_type(tmp_path: Path) -> None:
     folder, done = begun(tmp_path, DECLARATION)
     lines = done.stdout.splitlines()
-    assert lines[-2] == f"Put there first: {tmp_path / 'table.csv'}: the real table"
+    place = f"{tmp_path / 'table.csv'}: the real table"
+    assert lines[-2] == f"Put first beside the folder, or where --data points: {place}"
     assert lines[-1] == f"Next: proxyguard check {folder}"
 
 

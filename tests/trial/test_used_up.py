@@ -47,7 +47,7 @@ def test_rows_that_are_kept_were_never_looked_at_and_begin_the_audit(work: Path)
     assert once_more.returncode == done.returncode, once_more.stderr  # the very same rows
     begun = proxyguard(work, "init", "my-audit", "--from", "try-out")
     assert begun.returncode == Exit.DONE, begun.stderr
-    assert "Put there first" not in begun.stdout
+    assert "Put first beside" not in begun.stdout
     checked = proxyguard(work, "check", "my-audit")
     assert checked.returncode == Exit.DONE, checked.stdout + checked.stderr
     assert "guarantee no" not in checked.stdout

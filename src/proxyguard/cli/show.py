@@ -373,7 +373,8 @@ def _show_named(verdicts: Sequence[StandingVerdict]) -> None:
             style=_style(decided[0]))  # fmt: skip
         say(some([v.mechanism for v in decided], MOST_NAMED), indent="    ")
         for line in dict.fromkeys(line for v in decided for line in (v.sentence, v.advice) if line):
-            say(line, indent="    ")
+            each = line.replace("this release", "each of these releases")
+            say(each if decided[1:] else line, indent="    ")
         binding = Counter(v.binding for v in decided if v.binding).most_common(MOST_NAMED)
         if binding:
             counts = ", ".join(f"{name} ({count})" for name, count in binding)

@@ -75,7 +75,7 @@ def _begun_lines(written: Path, begin: Begun) -> Iterator[str]:
     """Yield what has to be put where, and which code of others would run: it is shown."""
     yield f"{written} is written from what you named."
     for line in begin.missing:
-        yield f"Put there first: {line}"
+        yield f"Put first beside the folder, or where --data points: {line}"
     for name, text in begin.carried:
         yield (
             f"{name!r} is code that this declaration holds. check and every later step run it on "
