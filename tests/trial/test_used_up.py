@@ -48,6 +48,9 @@ def test_rows_that_are_kept_were_never_looked_at_and_begin_the_audit(work: Path)
     begun = proxyguard(work, "init", "my-audit", "--from", "try-out")
     assert begun.returncode == Exit.DONE, begun.stderr
     assert "Put first beside" not in begun.stdout
+    assert "Copied beside it from the trial: fresh.csv." in begun.stdout
+    declared = (work / "my-audit" / "audit.toml").read_text()
+    assert "# fresh.csv has the 300 rows that were kept back before the trial looked.\n" in declared
     checked = proxyguard(work, "check", "my-audit")
     assert checked.returncode == Exit.DONE, checked.stdout + checked.stderr
     assert "guarantee no" not in checked.stdout

@@ -51,8 +51,7 @@ def init(
     text = None if declaration is None else declaration_in(declaration)
     audit = show.audit_of(folder, home)
     written = audit.init(text)
-    if declaration is not None:
-        bring_kept_rows(declaration, folder)
+    brought = [] if declaration is None else bring_kept_rows(declaration, folder)
     values: dict[str, object] = {
         "declaration": str(written),
         "signer": audit.home.signing_key().public,
@@ -68,7 +67,10 @@ def init(
         raise RegistryError(f"{written} is there to be mended: {error}") from None
     values |= {"missing": list(begin.missing), "named_code": list(begin.named),
                "carried_code": dict(begin.carried)}  # fmt: skip
-    show.answer(json, values, [*_begun_lines(written, begin), next_words])
+    copied = (
+        [f"Copied beside it from the trial: {', '.join(map(str, brought))}."] if brought else []
+    )
+    show.answer(json, values, [*_begun_lines(written, begin), *copied, next_words])
 
 
 def _begun_lines(written: Path, begin: Begun) -> Iterator[str]:

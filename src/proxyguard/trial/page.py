@@ -183,8 +183,8 @@ class _Declared(HTMLParser):
             self.text.append(data)
 
 
-def bring_kept_rows(source: Path, audit: Path) -> None:
-    """Put the rows that a trial kept beside the audit that is begun from its folder.
+def bring_kept_rows(source: Path, audit: Path) -> list[Path]:
+    """Put the rows that a trial kept beside the audit that is begun from its folder; say where.
 
     Raises
     ------
@@ -192,12 +192,15 @@ def bring_kept_rows(source: Path, audit: Path) -> None:
         Other records lie there under these names.
     """
     place = source if source.is_dir() else source.parent
+    brought = []
     for name in (FRESH_ROWS, OTHER_ROWS):
         kept = place / name
         # Through a link a folder of somebody else's would have any file of this machine copied.
         if kept.is_symlink() or not kept.is_file() or place.resolve() == audit.parent.resolve():
             continue
         write_new(audit.parent / name, read_file(kept))
+        brought.append(audit.parent / name)
+    return brought
 
 
 def declaration_in(path: Path) -> str:

@@ -465,9 +465,11 @@ class _Trying:
                 *strange,
             ),
             unusable=self.unusable,
-            declaration=_later(trial, origin, len(rows.target), promises, self._file_name),
+            declaration=_later(
+                trial, origin, len(rows.target), promises, self._file_name, settings.keep
+            ),
             tables=self._unfiled(origin, trial),
-            power=seen.power(rows.standing, settings.seed),
+            power=seen.power(rows.standing, settings.seed, settings.keep or len(rows.target)),
             n_records=len(rows.target),
             unread=tuple(self.unread),
             weaker=(
@@ -873,6 +875,7 @@ def _later(
     records: int,
     promises: Mapping[str, Sequence[str]],
     file_name: Callable[[int, str], str],
+    kept: int,
 ) -> str:
     """Return the declaration of the same audit on records that nobody has looked at."""
     target = ['file = "fresh.csv"             # records that nobody has looked at']
@@ -889,11 +892,16 @@ def _later(
         '# design = { by = "SEX", sizes = { f = 50, m = 40 }, weights = { f = "0.5", m = "0.5" } }',
         "# and of strata of clusters with weights see proxyguard explain survey.",
     ]
+    whose = [
+        f"The {records:,} records of the trial were seen, so put others into fresh.csv: new ones,",
+        "or rows that a colleague kept back.",
+    ]
+    if kept:
+        whose = [f"fresh.csv has the {kept:,} rows that were kept back before the trial looked."]
     head = [
         "The audit of a trial: the same requirements, learner and claim, on fresh records.",
         "proxyguard init my-audit --from this folder makes it.",
-        f"The {records:,} records of the trial were seen, so put others into fresh.csv: new ones,",
-        "or rows that a colleague kept back.",
+        *whose,
         f"{origin.table} and {origin.folder}/ are looked for beside the audit and in --data.",
     ]
     demands = trial.demands

@@ -239,8 +239,8 @@ class SeenRecord:
             for failure in failures[:3]
         ]
 
-    def power(self, standing: Standing, seed: int) -> str:
-        """Return the chance of an audit of this size on fresh records, as the planner has it."""
+    def power(self, standing: Standing, seed: int, fresh: int) -> str:
+        """Return the chance of an audit on so many fresh records, as the planner has it."""
         if not standing.unseen:
             return (
                 "No chance is told of an audit that follows: figures that may flatter say nothing "
@@ -251,10 +251,10 @@ class SeenRecord:
         if not self._mechanisms:
             return self._chance_of_named(seed)
         if len(self._mechanisms) == 1:
-            return self._chance(self._mechanisms[0], seed)
-        return " ".join(f"{v.mechanism}: {self._chance(v, seed)}" for v in self._mechanisms)
+            return self._chance(self._mechanisms[0], seed, fresh)
+        return " ".join(f"{v.mechanism}: {self._chance(v, seed, fresh)}" for v in self._mechanisms)
 
-    def _chance(self, verdict: MechanismVerdict, seed: int) -> str:
+    def _chance(self, verdict: MechanismVerdict, seed: int, fresh: int) -> str:
         requirements = tuple(measure.requirement for measure in self.measures)
         claim, group = planned(self.claim.fixed_claim()), self.groups[verdict.mechanism]
         case = Unsettled(
@@ -274,7 +274,7 @@ class SeenRecord:
         # The audit that follows, and no other: its tests, its mode, its sizes.
         tests = tuple(dict.fromkeys(claim.tests(self.design, case.requirements)))
         question = Question(
-            reliability_target=str(claim.target), n=self.n_records, releases=case.releases,
+            reliability_target=str(claim.target), n=fresh, releases=case.releases,
             modes=(claim.mode,), tests=tests, mechanisms=len(self._mechanisms),
         )  # fmt: skip
         plan = recommend(
@@ -285,7 +285,7 @@ class SeenRecord:
             "" if kept == every else f"at most (the {kept} of {every:,} nearest to their limits) "
         )
         return (
-            f"With {self.n_records:,} fresh records and {case.releases} fresh releases, such an "
+            f"With {fresh:,} fresh records and {case.releases} fresh releases, such an "
             f"audit would succeed with a chance of {most}{plan.chosen.power.value:.0%}, were these "
             "estimates the truth; proxyguard plan says what other sizes would do."
         )
