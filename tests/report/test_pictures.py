@@ -27,6 +27,7 @@ from proxyguard.report.charts import (
     waterfall_picture,
 )
 from proxyguard.report.content import build_report
+from proxyguard.report.evidence import by_room
 from proxyguard.report.html import to_html
 from proxyguard.report.picture import (
     LOOKS,
@@ -340,10 +341,11 @@ def test_of_many_requirements_those_that_bind_are_drawn() -> None:
     bind = [j for j, (_, count) in enumerate(report.bindings[0].counts) if count]
     assert len(drawn) == 12
     assert set(bind) <= set(drawn)
+    assert {*by_room(group)[:6]} <= set(drawn)  # and not the first that were declared
     pictures = pictures_of(report, sources)
     assert len(pictures["verdicts"]) == 1
     assert sum(p.title.endswith("against the limit") for p in pictures["careful"]) == 12
-    assert "the other\n8 are in the table" in to_html(report, sources)
+    assert "Drawn are 12 of 20 requirements" in to_html(report, sources)
 
 
 def test_pictures_of_the_cells_of_a_query_have_headings_that_tell_them_apart() -> None:

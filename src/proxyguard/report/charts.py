@@ -24,7 +24,7 @@ from proxyguard.documents.certificate import (
 )
 from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.documents.ledger import Favored
-from proxyguard.report.evidence import budget_parts
+from proxyguard.report.evidence import budget_parts, by_room
 from proxyguard.report.exposure import exposure_pictures, figures_of
 from proxyguard.report.picture import (
     WIDTH,
@@ -582,14 +582,15 @@ def look_of(verdict: ReportVerdict) -> str:
 def drawn_requirements(report: Report, group: GroupEvidence, name: str) -> list[int]:
     """Return which requirements have a picture: all, or those that bind most releases.
 
+    Among those that bind as many, of many none, the ones with the least room below their limits.
+
     Returns
     -------
     list of int
         Places in the order of the evidence.
     """
     binds = next((dict(b.counts) for b in report.bindings if b.mechanism == name), {})
-    places = range(len(group.requirements))
-    order = sorted(places, key=lambda j: -binds.get(group.requirements[j], 0))
+    order = sorted(by_room(group), key=lambda j: -binds.get(group.requirements[j], 0))
     return sorted(order[:MOST_DRAWN])
 
 

@@ -159,12 +159,14 @@ def nearest_limits(group: GroupEvidence, most: int) -> list[int]:
     most
         How many requirements there is room for.
     """
-    limits = _limits(group)
-    if limits.size <= most:
-        return list(range(limits.size))
+    return sorted(by_room(group)[:most])
+
+
+def by_room(group: GroupEvidence) -> list[int]:
+    """Return the places of all requirements, those with the least room below their limits first."""
     upper, lower = _array(group.derived.upper), _array(group.derived.lower)
-    room = (limits - upper.max(axis=0)) / np.maximum((upper - lower).max(axis=0), 1e-12)
-    return sorted(int(j) for j in np.argsort(room, kind="stable")[:most])
+    room = (_limits(group) - upper.max(axis=0)) / np.maximum((upper - lower).max(axis=0), 1e-12)
+    return [int(j) for j in np.argsort(room, kind="stable")]
 
 
 def left_out(group: GroupEvidence, shown: int) -> str:

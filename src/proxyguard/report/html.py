@@ -311,6 +311,7 @@ class GroupView:
 
     name: str
     requirements: list[Markup]
+    total: int  # of them, drawn or not
     decision: list[Markup]
     lines: tuple[str, ...]
     tables: list[ReportTable]
@@ -532,6 +533,7 @@ def _group(name: str, report: Report, sources: Sources) -> GroupView:
     return GroupView(
         name=name,
         requirements=_svgs(requirement_pictures(sources, name, drawn)),
+        total=len(group.requirements),
         decision=_svgs(decision_pictures(report, sources, name)),
         lines=next((v.lines for v in report.verdicts if v.name == name), ()),
         tables=[table for table in report.tables if table.title == f"Requirements: {name}"],
