@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import proxyguard as pg
 from proxyguard.errors import RegistryError
+from proxyguard.registry.declaration import read_declaration
 from proxyguard.report.compare import Compared, compare
 from proxyguard.report.content import build_report
 from proxyguard.report.html import comparison_markdown, comparison_page
@@ -136,3 +138,46 @@ def test_names_cannot_act_on_the_page() -> None:
     hostile: Any = "<script>alert(1)</script>"
     page = comparison_page(compare([audit(hostile, 0.2), GOOD]))
     assert hostile not in page
+
+
+TEXT = """
+format = 1
+name = "a"
+purpose = "p"
+[target]
+table = "t.csv"
+reserve = { rows = 10, seed = 1 }
+outcome = "y"
+positive = "1"
+read = { missing = MISSING }
+[procedure]
+library = ["fixed_logistic"]
+[[requirement]]
+name = "error"
+loss = "error"
+form = "relative"
+limit = "0.05"
+[[mechanism]]
+name = "NAME"
+generator = "bootstrap"
+draws = 40
+seeds = { first = 1 }
+[claim]
+reliability_target = "0.8"
+"""
+
+
+def test_settings_come_after_the_verdicts_and_an_entry_of_one_audit_alone_is_one_row() -> None:
+    audits = []
+    for one, name, missing in ((BAD, "v1.0", '["", "NA"]'), (GOOD, "v1", '["NA"]')):
+        declared = read_declaration(TEXT.replace("NAME", name).replace("MISSING", missing))
+        registry: Any = SimpleNamespace(declaration=declared, members={})
+        audits.append(replace(one, sources=replace(one.sources, registry=registry)))
+    found = compare(audits)
+    assert set(found.settings.rows) == {
+        ("mechanism v1.0", "declared", "not declared"),
+        ("target.read.missing", '"", NA', "NA"),
+        ("mechanism v1", "not declared", "declared"),
+    }
+    page = unmarked(comparison_page(found))
+    assert page.index("best mechanism") < page.index('id="settings"')

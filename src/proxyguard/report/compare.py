@@ -158,7 +158,7 @@ def _warning(audits: Labelled) -> list[str]:
     lines = [
         "Each certificate below holds by itself, with its own confidence. Taking the best of "
         "several audits is a choice made after looking, which no error budget here has paid for: "
-        "what was luck looks best.",
+        "what was luck is taken for the best.",
         *_together(len(audits), [audit for _, audit in audits if not audit.lost]),
         "To choose among mechanisms with a guarantee, register them as one family, on one sealed "
         "target, and let one budget cover every verdict. Mechanisms of one audit below are such a "
@@ -209,20 +209,29 @@ def _shared_targets(audits: Labelled) -> str:
 
 # Settings that a page has room for.
 MOST_SETTINGS = 100
+# What stands for an entry of a list, such as a mechanism, as a whole.
+DECLARED = "declared"
 
 
 def _settings_table(audits: Labelled) -> ReportTable:
     """Return the declared settings in which the audits differ, first of all that they say."""
     declared = [
         {} if audit.sources.registry is None
-        else dict(_settings(audit.sources.registry.declaration.to_dict()))
+        else dict(_settings(audit.sources.registry.declaration.to_dict(), ()))
         for _, audit in audits
     ]  # fmt: skip
-    names = dict.fromkeys(name for settings in declared for name in settings)
+    paths = dict.fromkeys(path for settings in declared for path in settings)
+    # An entry that some audit does not have is one row, and not one for each of its settings.
+    alone = {
+        path for path in paths
+        if any(s.get(path) == DECLARED for s in declared) and any(path not in s for s in declared)
+    }  # fmt: skip
     rows = [
-        (name, *(settings.get(name, "") for settings in declared))
-        for name in names
-        if name not in ("name", "purpose") and len({s.get(name) for s in declared}) > 1
+        (".".join(path), *(s.get(path, "not declared" if path in alone else "") for s in declared))
+        for path in paths
+        if path not in (("name",), ("purpose",))
+        and len({s.get(path) for s in declared}) > 1
+        and not any(path[:k] in alone for k in range(1, len(path)))
     ]
     more = len(rows) - MOST_SETTINGS
     return table(
@@ -232,20 +241,22 @@ def _settings_table(audits: Labelled) -> ReportTable:
     )  # fmt: skip
 
 
-def _settings(declared: Plain, name: str = "") -> Iterator[tuple[str, str]]:
+def _settings(declared: Plain, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield every setting of a declaration; entries of a list are told by their own names."""
     if isinstance(declared, Mapping):
         for key, value in declared.items():
-            yield from _settings(value, f"{name}.{key}" if name else key)
+            yield from _settings(value, (*path, key))
     elif isinstance(declared, list | tuple):
         if not any(isinstance(entry, Mapping) for entry in declared):
-            yield name, ", ".join(str(entry) for entry in declared)
+            yield path, ", ".join(str(entry) or '""' for entry in declared)
             return
         for k, entry in enumerate(declared):
             own = entry.get("name", k) if isinstance(entry, Mapping) else k
-            yield from _settings(entry, f"{name} {own}")
+            place = (*path[:-1], f"{path[-1]} {own}")
+            yield place, DECLARED
+            yield from _settings(entry, place)
     elif declared is not None:
-        yield name, str(declared)
+        yield path, str(declared)
 
 
 def _verdict_table(audits: Labelled) -> ReportTable:

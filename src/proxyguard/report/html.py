@@ -661,7 +661,7 @@ def comparison_markdown(comparison: Comparison) -> str:
     """Return several audits side by side; the warning comes first."""
     lines = [f"# {_escaped(comparison.title)}", ""]
     lines += [f"> {_escaped(line)}\n>" for line in comparison.warning]
-    lines += ["", *_table(comparison.settings)]
+    lines += [""]
     for audit, verdict in comparison.verdicts:
         lines += [
             f"## {_escaped(audit)}: {verdict.decision}: {_escaped(verdict.name)}",
@@ -670,7 +670,7 @@ def comparison_markdown(comparison: Comparison) -> str:
             _escaped(verdict.sentence),
             "",
         ]
-    for table in (*comparison.tables, comparison.check):
+    for table in (comparison.settings, *comparison.tables, comparison.check):
         lines += _table(table)
     return "\n".join(lines)
 
