@@ -89,3 +89,10 @@ def test_after_what_is_passed_over_words_are_explained_again() -> None:
     assert page.count("pg-term") == 1
     assert '">Slack</button>, slack</p>' in page
     assert page.endswith("</main>slack")
+
+
+def test_no_line_ends_within_a_flag() -> None:
+    page = explained("<main><p>A smaller one: --limit a=1</p><code>init --from</code></main>")
+    for flag in ("--limit", "--from"):
+        assert f'<span class="pg-flag">{flag}</span>' in page
+    assert "span" not in explained("<main><pre><code>init --from</code></pre></main>")

@@ -108,6 +108,8 @@ def render_page(
 # Where a page explains nothing: in what can be pressed already, in headings, code and pictures.
 _PASSED = ("a", "button", "caption", "code", "h1", "h2", "h3", "h4", "label", "noscript", "pre",
            "script", "style", "summary", "svg", "thead")  # fmt: skip
+# A flag of a command, which a line may not end within.
+_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 _TOKENS = re.compile(r"<!--.*?-->|<[^>]*>|[^<]+", re.DOTALL)
 
 
@@ -138,8 +140,11 @@ def explained(page: Markup | str) -> str:
     for i, token in enumerate(tokens):
         if token.startswith("<"):
             _step(token, skipped)
-        elif not skipped and len(told) < len(forms):
+            continue
+        if not skipped and len(told) < len(forms):
             tokens[i] = words.sub(lambda met: _marked(met[0], forms[met[0].lower()], told), token)
+        if skipped in ([], ["code"]):
+            tokens[i] = _FLAG.sub(r'<span class="pg-flag">\g<0></span>', tokens[i])
     meanings = "".join(
         f'<div popover class="pg-meaning" id="term-{term.anchor}"><p><strong>{term.name}</strong>: '
         f"{term.text}</p></div>\n"
