@@ -249,7 +249,7 @@ class SeenRecord:
         if any(measure.exposure is not None for measure in self.measures):
             return "The planner does not model attacks, so no chance is told."
         if not self._mechanisms:
-            return self._chance_of_named(seed)
+            return self._chance_of_named(seed, fresh)
         if len(self._mechanisms) == 1:
             return self._chance(self._mechanisms[0], seed, fresh)
         return " ".join(f"{v.mechanism}: {self._chance(v, seed, fresh)}" for v in self._mechanisms)
@@ -306,7 +306,7 @@ class SeenRecord:
             means[:, asked] -= shared * min(1.0, noise / max(np.mean(shared**2), 1e-300))
         return means
 
-    def _chance_of_named(self, seed: int) -> str:
+    def _chance_of_named(self, seed: int, fresh: int) -> str:
         """Return how many named releases Holm's procedure would find, on simulated targets."""
         (group,) = self.groups.values()
         requirements = [measure.requirement for measure in self.measures]
@@ -328,12 +328,12 @@ class SeenRecord:
         )  # fmt: skip
         alpha = float(Fraction(self.claim.alpha))
         tests = self.claim.fixed_claim().tests(self.design, law.requirements)
-        targets = Targets(law, self.n_records, repetitions=REPETITIONS // 4, seed=seed)
+        targets = Targets(law, fresh, repetitions=REPETITIONS // 4, seed=seed)
         pvalues = targets.release_pvalues(tests, level=alpha / len(means))
         rest = np.ones(len(means) - len(good))  # the others count among all, and are never found
         shown = [holm(np.append(np.repeat(p, sizes), rest), alpha=alpha).sum() for p in pvalues]
         return (
-            f"{of}. Were the estimates the truth, such an audit on {self.n_records:,} fresh "
+            f"{of}. Were the estimates the truth, such an audit on {fresh:,} fresh "
             f"records would show {np.mean(shown):.3g} of them to be good on average, and all of "
             f"them with a chance of {np.mean(np.array(shown) == len(good)):.0%}."
         )
