@@ -264,12 +264,13 @@ def gap_warnings(member: Member, gaps: float) -> list[str]:
         The share of the development rows that have no outcome.
     """
     warnings = []
-    for part in member.requirement if member.target.missing_outcomes == "worst" else ():
+    counted = gaps > 0.0 and member.target.missing_outcomes == "worst"
+    for part in member.requirement if counted else ():
         if part.loss is None or not isinstance(part.limit, str):
             continue
         requirement = provisional_measure(part, member, part.limit).requirement
         lost = gaps * requirement.high
-        if gaps and 4.0 * lost >= requirement.limit:
+        if 4.0 * lost >= requirement.limit:
             warnings.append(
                 f"{part.name}: {gaps:.1%} of the development rows have no "
                 f"{member.target.outcome!r}; as many target records at their worst put about "

@@ -180,10 +180,11 @@ class Sources:
 
     def counted(self, group: str) -> str:
         """Return what a test counts of the targets of a group: records, or whole clusters."""
-        members = () if self.registry is None else self.registry.declaration.members
-        chosen = [m for m in members if m.name == group] or members
-        clustered = any(member.target.clusters is not None for member in chosen)
-        return "clusters" if clustered else "records"
+        if self.registry is None:
+            return "records"
+        declared = self.registry.declaration
+        target = {c.name: c.target for c in declared.candidate}.get(group, declared.target)
+        return "records" if target is None or target.clusters is None else "clusters"
 
     def _resolved(self, group: str) -> tuple[ResolvedRequirement, ...]:
         if self.registry is None:
