@@ -212,7 +212,7 @@ class _Checker:
         else:
             for member in declaration.members:
                 self._check_claim_before_sealing(member)
-                with self._noting():
+                with self._noting(member.name):
                     self._check_limits_before_sealing(member)
             # Of a table that cannot be divided it is told already why.
             for member in declaration.members:
@@ -561,6 +561,8 @@ class _Checker:
         Of learners and losses of others it is done once the target is sealed: their code does not
         run in this process before.
         """
+        if self.result.problems:  # what is to be mended is told already, in its own words
+            return
         ready, procedure = self.ready.get(member.name), member.procedure
         if ready is not None and "validation" in ready.parts and procedure is not None:
             ours = {procedure_path(name) for name in procedure.library} <= {*PROCEDURES.values()}
