@@ -654,7 +654,8 @@ def test_check_says_what_missing_outcomes_eat_and_what_weights_do_not_count(
     frame.loc[::10, "label"] = None
     put(frame, tmp_path / "data" / "development.csv")
     put(frame.dropna(), tmp_path / "data" / "other.csv")
-    text = text.replace('weighting = "record", max_size = 20', PERSONS)
+    within = PERSONS.replace('"design"', '"within strata"')
+    text = text.replace('weighting = "record", max_size = 20', within)
     text = text.replace('positive = "yes"', 'positive = "yes"\nmissing_outcomes = "worst"')
     share, _ = OF_FILES.split("\n[[mechanism]]")
     named = '\n[[release]]\nname = "other"\nfile = "other.csv"\n\n[claim]\nlevel = "releases"\n'
@@ -843,7 +844,13 @@ def test_records_with_weights_may_come_in_clusters(tmp_path: Path, strata: bool)
     text = strata_of_wards(tmp_path)
     with_persons(tmp_path / "data")
     text = text.replace('weighting = "record", max_size = 20', PERSONS)
-    if not strata:
+    if strata:
+        with pytest.raises(
+            RegistryError, match=r"give strata their shares of the sampled clusters"
+        ):
+            read_declaration(HEAD + text + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+        text = text.replace('origin = "design"', 'origin = "within strata"')
+    else:
         design = text[text.index("design = { by") :].partition("\n")[0]
         text = text.replace(design, f'design = {{ by = "ward", {PERSONS} }}')
         text = text.replace('exclude = ["colour"]', 'exclude = ["colour", "site"]')
@@ -869,7 +876,7 @@ def test_records_with_weights_may_come_in_clusters(tmp_path: Path, strata: bool)
 def test_a_cluster_that_weighs_too_much_is_refused_before_it_is_sealed(tmp_path: Path) -> None:
     text = strata_of_wards(tmp_path).replace('weighting = "record", max_size = 20', PERSONS)
     with_persons(tmp_path / "data")
-    text = text.replace('"60"', '"7.25"')
+    text = text.replace('"60"', '"7.25"').replace('"design"', '"within strata"')
     audit = audit_of(tmp_path, HEAD + text + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
     with pytest.raises(TableError, match=r"'persons' holds the weights: .* the cluster of record"):
         audit.seal()
@@ -880,13 +887,15 @@ def test_a_cluster_that_weighs_too_much_is_refused_before_it_is_sealed(tmp_path:
     [
         'weighting = "weight"', 'weight = "persons"', 'weighting = "record", max_weight = "3"',
         PERSONS.replace('"weight",', '"record",'), PERSONS.replace('"design"', '"calibrated"'),
-        PERSONS.replace('"60"', '"0"'),
+        PERSONS.replace('"60"', '"0"'), PERSONS.replace('"design"', '"within strata"'),
     ],
 )  # fmt: skip
 def test_half_a_declaration_of_weights_in_clusters_is_refused(part: str) -> None:
     design = f'design = {{ by = "ward", {part} }}'
     text = HEAD + APART.replace("{source}", 'file = "target.csv"').replace("{design}", design)
-    with pytest.raises(RegistryError, match=r"all of weighting = \"weight\"|max_weight|calibrated"):
+    with pytest.raises(
+        RegistryError, match=r"all of weighting = \"weight\"|max_weight|calibrated|beside strata"
+    ):
         read_declaration(text + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
 
 

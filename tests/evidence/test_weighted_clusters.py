@@ -105,8 +105,9 @@ def test_equal_weights_are_records_that_weigh_alike() -> None:
 )
 def test_strata_may_have_weights_within(shares: dict[str, str]) -> None:
     design = pg.StratifiedClusters(
-        sizes={"north": 20, "south": 10}, weights=shares, clusters=DESIGN
-    )
+        sizes={"north": 20, "south": 10}, weights=shares,
+        clusters=pg.WeightedClusters(max_weight=18, origin="within strata"),
+    )  # fmt: skip
     found = evidence(design, "hoeffding", strata=STRATA)
     omega = {g: float(Fraction(shares[g])) / n for g, n in (("north", 20), ("south", 10))}
     each = np.array([omega[g] for g in STRATA.tolist()]) * WEIGHTS
@@ -148,7 +149,10 @@ def test_the_design_that_a_refusal_names_takes_these_labels(labels: int) -> None
     }  # fmt: skip
     text = named.split(", and as records.clusters")[0]
     text = text.replace("sizes=...", f"sizes={sizes!r}").replace("max_weight=...", "max_weight=18")
-    text = text.replace("weights=...", 'weights={"north": "1/2", "south": "1/2"}')
+    text = text.replace(
+        "weights=...",
+        f"weights={ ({g: str(Fraction(m, sum(sizes.values()))) for g, m in sizes.items()}) }",
+    )
     names = {k: getattr(pg, k) for k in dir(pg) if k[0].isupper()}
     design = eval(text, names)  # the message of our own, as a person would type it
     certificate = pg.certify(
@@ -181,22 +185,30 @@ def test_weights_that_count_persons_go_with_the_shares_of_the_sample() -> None:
     records = pg.Records(
         strata=strata, clusters=np.arange(1000), weights=np.where(strata == "big", 18.0, 2.0)
     )
-    found = {
-        share: pg.certify(
+
+    def certified(share: Fraction, origin: str) -> Any:
+        return pg.certify(
             pg.LossArray(np.tile(x, (2, 1))[:, :, None], records), [LOSS], seed=1,
             reliability_target=0.5, design=pg.StratifiedClusters(
                 sizes={"big": 500, "small": 500}, weights={"big": share, "small": 1 - share},
-                clusters=pg.WeightedClusters(max_weight=18, origin="design"),
+                clusters=pg.WeightedClusters(max_weight=18, origin=origin),
             ),
-        )
-        for share in (Fraction(1, 2), Fraction(9, 10))
-    }  # fmt: skip
-    estimates = [float(one.evidence.estimates[0, 0]) for one in found.values()]
-    assert estimates == pytest.approx([0.095, (0.9 * 18 * 0.05 + 0.1 * 2 * 0.5) / 16.4])
-    for certificate in found.values():
-        text = str(certificate)
-        assert "each weight times the registered weight of its stratum" in text
-        assert "shares of all clusters" not in text
+        )  # fmt: skip
+
+    certificate = certified(Fraction(1, 2), "design")
+    assert float(certificate.evidence.estimates[0, 0]) == pytest.approx(0.095)
+    assert "each weight times the registered weight of its stratum" in str(certificate)
+    assert "shares of all clusters" not in str(certificate)
+    # With the population's shares every stratum would count twice: .048 could be validated.
+    with pytest.raises(pg.RegistryError, match=r'weights = \{ big = "1/2", small = "1/2" \}'):
+        certified(Fraction(9, 10), "design")
+    twice = certified(Fraction(9, 10), "within strata").evidence.estimates[0, 0]
+    assert float(twice) == pytest.approx((0.9 * 18 * 0.05 + 0.1 * 2 * 0.5) / 16.4)
+
+
+def test_weights_within_strata_are_beside_strata() -> None:
+    with pytest.raises(pg.RegistryError, match='beside strata: write origin = "design"'):
+        evidence(pg.WeightedClusters(max_weight=18, origin="within strata"), "bentkus")
 
 
 @pytest.mark.parametrize("bad", [{"max_weight": 0}, {"origin": "calibrated"}, {"max_size": 0}])

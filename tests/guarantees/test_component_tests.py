@@ -412,7 +412,9 @@ def test_twins_without_the_weights_and_without_the_clusters(beyond_doubt):
     assert beyond_doubt(int(apart), 400, LEVEL)
 
 
-def strata_with_weights(shares: dict[str, str], test: str, seed: int) -> tuple[int, int]:
+def strata_with_weights(
+    shares: dict[str, str], test: str, seed: int, origin: str = "design"
+) -> tuple[int, int]:
     """Count what is wrong of 800 records, of which a fifth are rare and stand for half the persons.
 
     Of the persons .3 err: of those whom rare records represent .5, and .1 of the others.
@@ -421,7 +423,7 @@ def strata_with_weights(shares: dict[str, str], test: str, seed: int) -> tuple[i
     values = np.random.default_rng(seed).random((1000, 800)) < np.where(rare, 0.5, 0.1)
     design = pg.StratifiedClusters(
         sizes={"rare": 160, "common": 640}, weights=shares,
-        clusters=pg.WeightedClusters(max_weight=4, origin="design"),
+        clusters=pg.WeightedClusters(max_weight=4, origin=origin),
     )  # fmt: skip
     records = pg.Records(
         strata=np.where(rare, "rare", "common"), clusters=np.arange(800),
@@ -437,8 +439,9 @@ def test_strata_with_weights_at_the_limit(test, within_budget):
 
 
 def test_twin_strata_with_the_shares_of_persons(beyond_doubt):
-    # Half of all persons are rare ones: registered so, each heavy record counts twice.
-    _, violated = strata_with_weights(HALVES, "hoeffding", 126)
+    # Half of all persons are rare ones: registered so, each heavy record counts twice, were its
+    # weight said to be one of its stratum alone; a design weight is refused there.
+    _, violated = strata_with_weights(HALVES, "hoeffding", 126, "within strata")
     assert beyond_doubt(violated, 1000, LEVEL)
 
 

@@ -265,8 +265,9 @@ class StratifiedClusters(Stratified):
     mean over all of them, where the weights of the strata are their shares of all clusters and not
     of all records. Weights of records are multiplied by those of the strata: one that says already
     how thinly its stratum was sampled goes with the shares of the sampled clusters, and with the
-    shares of the population every stratum would count twice. Where single records are sampled in
-    strata, and have weights, each record is a cluster of its own.
+    shares of the population every stratum would count twice, which is refused; one of origin
+    ``"within strata"`` goes with any. Where single records are sampled in strata, and have weights,
+    each record is a cluster of its own.
 
     Parameters
     ----------
@@ -274,14 +275,15 @@ class StratifiedClusters(Stratified):
         How many clusters of the target each stratum has.
     weights
         The share of each stratum in the target, summing to exactly 1; of all clusters, where
-        records count alike, and beside design weights of records of the sampled ones.
+        records count alike, and of the sampled ones beside design weights of records.
     clusters
         How clusters count within a stratum: `Clustered`, or `WeightedClusters`.
 
     Raises
     ------
     RegistryError
-        As for `Stratified`, or where the clusters are not declared as `Clustered`.
+        As for `Stratified`, where the clusters are not declared as `Clustered`, or where strata
+        and weights of records could count the same twice.
 
     Examples
     --------
@@ -298,6 +300,17 @@ class StratifiedClusters(Stratified):
         Stratified.__post_init__(self)
         if not isinstance(self.clusters, Clustered):
             raise RegistryError(f"clusters is Clustered(...), got {self.clusters!r}")
+        weighted = isinstance(self.clusters, WeightedClusters)
+        if weighted and not within_strata(self.clusters) and not self.proportional:
+            n = self.n_records
+            shares = ", ".join(f'{g} = "{Fraction(m, n)}"' for g, m in sorted(self.sizes.items()))
+            raise RegistryError(
+                "weights of strata multiply those of records, and a record's design weight holds "
+                "already how thinly its stratum was sampled, which would count twice: give strata "
+                f"their shares of the sampled clusters, weights = {{ {shares} }}. Where a record's "
+                "weight compares it with records of its own stratum alone, write origin = "
+                f'"{WITHIN}", and the weights of the strata stay as they are'
+            )
 
     @property
     def over(self) -> str:
@@ -317,6 +330,15 @@ def shares_of(clusters: Clustered) -> str:
         )
     # A stratum of large clusters has a larger part of the records than of the clusters.
     return "with the registered weights of the strata as their shares of all clusters"
+
+
+# Weights of such an origin say nothing of how thinly a stratum was sampled.
+WITHIN = "within strata"
+
+
+def within_strata(design: Design) -> bool:
+    """Return whether weights of records compare those of one stratum alone."""
+    return isinstance(design, WeightedClusters) and design.origin == WITHIN
 
 
 # Weights of such an origin make each record depend on all others of the sample.
@@ -394,7 +416,8 @@ class WeightedClusters(Clustered):
         A registered bound on what the records of one cluster weigh together, of every cluster that
         could be sampled; a decimal string or number is read exactly.
     origin
-        ``"design"``, as for `Weighted`.
+        ``"design"``, as for `Weighted`; or ``"within strata"``, beside strata, for design weights
+        that compare records of one stratum and leave to its registered weight what it stands for.
     max_size
         A registered bound on the size of every cluster, if there is any.
 
@@ -414,7 +437,8 @@ class WeightedClusters(Clustered):
     origin: str
 
     def __post_init__(self) -> None:
-        weights = Weighted(max_weight=self.max_weight, origin=self.origin)
+        origin = "design" if isinstance(self.origin, str) and self.origin == WITHIN else self.origin
+        weights = Weighted(max_weight=self.max_weight, origin=origin)
         object.__setattr__(self, "max_weight", weights.max_weight)
         if self.max_size is not None:
             object.__setattr__(
@@ -474,6 +498,8 @@ def as_design(design: object) -> Design:
     if design is None:
         return Iid()
     if isinstance(design, DESIGNS):
+        if within_strata(design):
+            raise RegistryError(f'weights "{WITHIN}" are beside strata: write origin = "design"')
         return design
     names = ", ".join(f"{kind.__name__}(...)" for kind in DESIGNS)
     raise RegistryError(f"design is one of {names}, got {design!r}")

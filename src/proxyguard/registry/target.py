@@ -18,6 +18,7 @@ from proxyguard.registry.design import (
     Weighted,
     WeightedClusters,
     WithoutReplacement,
+    as_design,
     shares_of,
 )
 from proxyguard.registry.fields import (
@@ -77,8 +78,9 @@ class ClusteredDesign(DeclarationPart):
     """The column that holds how many persons a record represents, where records have weights."""
     max_weight: DecimalText | None = None
     """The most that the records of one cluster could weigh together."""
-    origin: Literal["design", "calibrated"] | None = None
-    """Where weights come from; those that were calibrated on the sample are refused."""
+    origin: Literal["design", "within strata", "calibrated"] | None = None
+    """Where weights come from: the design, or that within strata, where they compare records of one
+    stratum alone; those that were calibrated on the sample are refused."""
 
     LATER = ("weight", "max_weight", "origin")
 
@@ -393,6 +395,11 @@ class Target(DeclarationPart):
         if isinstance(self.design, StratifiedDesign):
             return sum(self.design.sizes.values())
         return self.reserve.rows  # whole clusters have as many records as they have
+
+    @model_validator(mode="after")
+    def _known_design(self) -> Target:
+        as_design(self.sampling_design)
+        return self
 
     @model_validator(mode="after")
     def _pool_apart(self) -> Target:
