@@ -60,6 +60,24 @@ def test_rows_that_are_kept_were_never_looked_at_and_begin_the_audit(work: Path)
     assert "try-out/fresh.csv is there already" in again.stderr
 
 
+def test_rows_that_an_earlier_trial_used_are_kept_and_said_to_be_used(work: Path) -> None:
+    told = ("try", "patients.csv", "--generator", "bootstrap", "--draws", "2", "--keep", "300",
+            "--home", "home", *LIMITS)  # fmt: skip
+    kept = {}
+    for out, seed in (("one", "1"), ("same", "1"), ("two", "2")):
+        done = proxyguard(work, *told, "--seed", seed, "--out", out)
+        assert done.returncode in (Exit.DONE, Exit.UNRESOLVED, Exit.VIOLATION), done.stderr
+        kept[out] = rows_of(work / out / "fresh.csv")
+        if out == "two":
+            used = len(kept["two"] - kept["one"])
+            said = f"{used} of the 300 rows that were kept are no fresh ones: the trial of 'patie"
+            assert said in done.stderr
+            assert said in done.stdout
+        else:
+            assert "no fresh ones" not in done.stderr + done.stdout
+    assert kept["one"] == kept["same"]
+
+
 def test_rows_beside_those_that_were_kept_are_found_before_the_work(work: Path) -> None:
     (work / "try-out").mkdir()
     (work / "try-out" / "other-rows.csv").write_text("of an earlier trial\n")

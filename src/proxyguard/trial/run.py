@@ -42,6 +42,7 @@ from proxyguard.registry.numbers import (
 )
 from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import ColumnPart, DeclaredColumns
+from proxyguard.seal.lineage import find_overlaps
 from proxyguard.tables.columns import as_texts, kinds_of, notation_of, typed
 from proxyguard.tables.files import content_digest, read_table_bytes, table_bytes
 from proxyguard.tables.profile import PREDICTED, TableProfile, profile_of
@@ -263,6 +264,7 @@ def try_out(
     unseen = None if holdout is None else read_source(holdout, HOLDOUT, recoded)
     origin = AskedTitles.of(real, releases, made_from)
     kept: dict[str, bytes] = {}
+    fresh: pd.DataFrame | None = None
     if settings.keep:
         aside = set_aside(
             settings.keep, table, of_maker, unseen, columns=settings.columns,
@@ -276,13 +278,15 @@ def try_out(
         if place is not None:
             for name, content in kept.items():
                 refuse_other(place / name, content)
+        fresh = aside.fresh
         recoded.append(
-            f"{len(aside.fresh):,} rows were kept back, not looked at here and not remembered: "
+            f"{len(fresh):,} rows were kept back, not looked at here and not remembered: "
             f"they are {FRESH_ROWS}, for the audit that follows"
         )
     looked_at = [frame for frame in (table, of_maker, unseen) if frame is not None]
     store = Home(default_home() if home is None else path(home, "home"))
     store.check_lineage()
+    used = [] if fresh is None else _used_before(store, fresh)
     columns, notes = readable_columns(looked_at, settings.columns, outcome)
     usable, made, held = (
         None if frame is None
@@ -297,13 +301,14 @@ def try_out(
     if settings.exposure:
         rows = with_reference(rows, settings.seed)
     if tell is not None and (settings.exposure or kept):
-        for line in (*recoded[-1:], *rows.notes) if kept else rows.notes:
+        for line in (*recoded[-1:], *used, *rows.notes) if kept else rows.notes:
             tell(line)
     with TemporaryDirectory(prefix="proxyguard-try-") as work:
         trying = _Trying(
             work=Path(work), rows=rows, instead=instead, outcome=outcome, settings=settings,
             columns=columns, notes=[*rows.notes, *recoded, *notes],
-            exclude=list(settings.exclude), progress=progress or (lambda what, done, total: None),
+            exclude=list(settings.exclude), weaker=used,
+            progress=progress or (lambda what, done, total: None),
             remember=lambda: _remember(store, origin, looked_at),
         )  # fmt: skip
         trial = trying.run(origin)
@@ -324,6 +329,24 @@ def _remember(home: Home, origin: AskedTitles, tables: Sequence[pd.DataFrame]) -
         audit = f"trial {prints.identity}"
         store.remember(audit, origin.title, {("trial", "trial"): prints.records()})
         store.confirm(audit)
+
+
+def _used_before(home: Home, fresh: pd.DataFrame) -> list[str]:
+    """Say of rows that are kept for an audit where this home saw them before."""
+    store = home.known_lineage
+    if store is None:
+        return []
+    roles = {("trial", "target"): store.table(fresh).records()}
+    met = [one for one in find_overlaps("", "", roles, store.known(), {}) if one.reused]
+    if not met:
+        return []
+    most = max(met, key=lambda one: max(one.shared, one.twins))
+    return [
+        f"{max(most.shared, most.twins):,} of the {len(fresh):,} rows that were kept are no fresh "
+        f"ones: the {most.role} of {most.audit!r} has used them, and an audit on them has no "
+        "guarantee. One table keeps the same rows by the same --keep and --seed, each time; else "
+        "give rows that nothing has used."
+    ]
 
 
 def _read(frame: pd.DataFrame, columns: DeclaredColumns, what: str) -> pd.DataFrame:
