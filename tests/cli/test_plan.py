@@ -495,8 +495,18 @@ def test_queries_are_planned_like_losses(make: Make) -> None:
     # Four cells and one mean, two sides each, and the loss: the ten nearest of eleven.
     assert law.origin == (
         "6 pilot releases on 100 records, with the 10 of 11 requirements nearest to their limits "
-        "(a release that misses another never scores; all of them leave no more chance)"
+        "(a release that misses another never scores)"
     )
+    # The eleventh is read from the pilots when a plan is judged: counted and by its losses alike.
+    assert law.others is not None
+    ((left,), kinds) = law.others.requirements, law.others.kinds[:4]
+    beside = law.others.alone(0, kinds)
+    assert (beside.requirements, len(beside.means)) == ((left,), 4)
+    inside = law.others.inside(0)
+    if inside is not None:
+        np.testing.assert_allclose(
+            left.from_unit(beside.means[:, 0]), inside.mean() - law.others.answers[kinds, 0]
+        )
     margins = dict(zip([r.name for r in law.requirements], law.margins, strict=True))
     cells = {name.partition(" (")[0] for name in margins if name.startswith("labels by sign: ")}
     for cell in cells:

@@ -148,6 +148,7 @@ DOORS: dict[str, Door] = {
         {"requirements": [*LIST, None, (), (LOSS, LOSS)], "losses": [*LIST, None, ([[2.0]],)],
          "records": [*LIST, None, ([0.5],), ([NAN],)], "releases": [*ARRAY, None, [2.0], [NAN]],
          "joint": FLAG, "sampled": FLAG, "origin": [3, None, object()],
+         "others": [3, "a", object()],
          "counting": [*LIST, ([False],), ([True, True],), ([0.5],)],
          "answers": [*ARRAY, [[0.5, 0.5]], [0.5]]},
     ),

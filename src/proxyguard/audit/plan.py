@@ -32,7 +32,7 @@ from proxyguard.errors import RegistryError, StageError
 from proxyguard.exact.rounding import Array
 from proxyguard.losses.measure import Measure
 from proxyguard.modes.planning import AuditPlan, planned
-from proxyguard.plan.law import NEAREST, Law, nearest_requirements, pilot_law
+from proxyguard.plan.law import NEAREST, Law, Others, nearest_requirements, pilot_law
 from proxyguard.plan.question import Question
 from proxyguard.plan.recommend import needs
 from proxyguard.registry.declaration import Declaration, Member
@@ -229,8 +229,39 @@ class _PilotTable:
         return replace(
             law,
             origin=f"{law.origin}, with the {len(kept)} of {every:,} requirements nearest to their "
-            "limits (a release that misses another never scores; all of them leave no more chance)",
+            "limits (a release that misses another never scores)",
+            others=self._others(np.setdiff1d(np.arange(every), kept)),
         )
+
+    def _others(self, places: NDArray[np.intp]) -> Others:
+        """Return the requirements that a search leaves out, read from the pilots when asked for."""
+
+        def alone(place: int, kinds: NDArray[np.intp]) -> Law:
+            j = int(places[place])
+            measure, counting = self._measures[j], self._counting[j]
+            losses = np.full((len(kinds), len(counting), 1), measure.requirement.low)
+            losses[:, counting, 0] = self._losses(j, kinds)
+            answers = np.nan_to_num(self._answers(j)[kinds, None])
+            return pilot_law(
+                losses, [measure.requirement], reliability=1, counting=counting[:, None],
+                answers=answers if measure.requirement.indicator else None,
+            )  # fmt: skip
+
+        def inside(place: int) -> Array | None:
+            j = int(places[place])
+            measure = self._measures[j]
+            if measure.query is None or not measure.requirement.indicator:
+                return None
+            if not self._counting[j].all():
+                return None
+            values = measure.query.values(self._validation.coded)
+            return values if measure.sign > 0.0 else 1.0 - values
+
+        return Others(
+            requirements=tuple(self._measures[j].requirement for j in places),
+            alone=alone, inside=inside, kinds=np.arange(len(self._pilots)),
+            answers=np.nan_to_num(np.stack([self._answers(int(j)) for j in places], axis=1)),
+        )  # fmt: skip
 
     def _nearest(self) -> tuple[list[int], NDArray[np.bool_]]:
         """Return which requirements are planned with, and which pilots miss one of the others."""
@@ -250,14 +281,15 @@ class _PilotTable:
         others = np.setdiff1d(every, kept)
         return [int(j) for j in kept], np.any(below[:, others] <= 0.0, axis=1)
 
-    def _losses(self, j: int) -> Array:
-        """Return one requirement's losses, pilots x records that count."""
+    def _losses(self, j: int, kinds: NDArray[np.intp] | None = None) -> Array:
+        """Return one requirement's losses, some or all pilots x records that count."""
         measure, inside = self._measures[j], self._counting[j]
+        pilots = self._pilots if kinds is None else [self._pilots[kind] for kind in kinds]
         if measure.query is None:
-            return np.stack([one.losses[measure.requirement.name] for one in self._pilots])
+            return np.stack([one.losses[measure.requirement.name] for one in pilots])
         values = measure.query.values(self._validation.coded)[inside]
         name = measure.query.name
-        return np.stack([measure.of_query_values(values, p.answers[name]) for p in self._pilots])
+        return np.stack([measure.of_query_values(values, p.answers[name]) for p in pilots])
 
     def _answers(self, j: int) -> Array:
         """Return what pilots answer on a side of a share, 0 where they do not; NaN of others."""

@@ -186,7 +186,7 @@ def _planned(
     sequential = None
     if chosen.claim.sequential:
         looks = default_looks(chosen.releases, question.least_releases)
-        sequential = forecast(law, chosen, looks, seed=seed)
+        sequential = forecast(recommended.judged, chosen, looks, seed=seed)
     tried = stress(recommended, seed=seed, progress=progress) if stressed else []
     return PlanReport(found=recommended, stress=tuple(tried), sequential=sequential)
 

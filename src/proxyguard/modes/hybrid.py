@@ -166,7 +166,7 @@ class Hybrid(HolmViolations, Planned):
         named = self.named.decider(targets, plan, levels)
         component, own = self.direct, _direct_levels(levels)
         scores = component.scores(targets, plan, own)
-        least = component.least_count(plan, targets.law.requirements, own)
+        least = component.least_count(plan, targets.law.every, own)
         return planning.drawn(
             targets,
             plan,

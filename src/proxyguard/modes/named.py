@@ -129,7 +129,7 @@ class Named(HolmViolations, Planned):
 
         ``levels`` may be those of a hybrid, whose stakes aim elsewhere.
         """
-        requirements, releases = targets.law.requirements, plan.releases
+        requirements, releases = targets.law.every, plan.releases
         pvalues = targets.release_pvalues(plan.tests(requirements), level=levels.betting)
         order = np.argsort(pvalues, axis=1, kind="stable")
         ordered = np.take_along_axis(pvalues, order, axis=1)

@@ -155,7 +155,7 @@ class Planned(MechanismClaim, ABC):
 
         Where a count of favorable scores decides, it is binomial given the target.
         """
-        least = self.least_count(plan, targets.law.requirements, levels)
+        least = self.least_count(plan, targets.law.every, levels)
         assert least is not None  # a mode without a count has a chance of its own
         releases = targets.law.releases
         return tail(
@@ -164,7 +164,7 @@ class Planned(MechanismClaim, ABC):
 
     def scores(self, targets: Targets, plan: AuditPlan, levels: Levels) -> NDArray[np.bool_]:
         """Return which kinds of release score favorably on each target, (repetitions, A)."""
-        tests = plan.tests(targets.law.requirements)
+        tests = plan.tests(targets.law.every)
         pvalues = targets.release_pvalues(tests, level=levels.betting)
         return np.asarray(pvalues <= float(levels.threshold))
 

@@ -8,7 +8,7 @@ that a prediction is about the law that is written down and about nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +31,31 @@ NEAREST = 10
 
 # Kinds of release that stand for many where a search asks often.
 REPRESENTATIVES = 48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Others:
+    """Requirements that a search leaves out and its chosen plan is judged on, one at a time.
+
+    Attributes
+    ----------
+    requirements
+        What a release must satisfy too.
+    alone
+        Gives the law of one of them, by its number, on some kinds of release, by theirs.
+    inside
+        Gives which kinds of record a share counts; None of what is no share of all the records.
+    answers
+        What the kinds of release answer, one row a kind and one column a requirement.
+    kinds
+        Which kinds of release are asked about.
+    """
+
+    requirements: tuple[Requirement, ...]
+    alone: Callable[[int, NDArray[np.intp]], Law]
+    inside: Callable[[int], Array | None]
+    answers: Array
+    kinds: NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,6 +88,9 @@ class Law:
         kind and one column a requirement; None where that is not known, or there are no shares.
     sampled
         Whether the kinds of record are a sample of them, as those of pilots are.
+    others
+        Of a joint law: requirements on the same records beside these, on which a plan that was
+        found without them is judged.
 
     Raises
     ------
@@ -89,6 +117,7 @@ class Law:
     counting: tuple[NDArray[np.bool_], ...] | None = None  # J arrays, (m_j,)
     answers: Array | None = None  # (A, J)
     sampled: bool = False
+    others: Others | None = None
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -121,6 +150,8 @@ class Law:
                 raise RegistryError("losses of a law lie in [0, 1], the unit scale")
             if not np.all(chance >= 0.0) or abs(chance.sum() - 1.0) > 1e-9:
                 raise RegistryError("chances of records must be nonnegative and sum to 1")
+        if not (self.others is None or (self.joint and isinstance(self.others, Others))):
+            raise RegistryError(f"others are Others(...) of a joint law, got {self.others!r}")
         if self.joint and len({chance.size for chance in self.records}) > 1:
             raise RegistryError("a joint law has one kind of record for all requirements")
         if self.counting is not None:
@@ -139,6 +170,16 @@ class Law:
                 raise RegistryError(
                     f"answers are one a kind of release and requirement, got {self.answers.shape}"
                 )
+
+    @property
+    def alone(self) -> Law:
+        """The law without the requirements that a search leaves out."""
+        return self if self.others is None else replace(self, others=None)
+
+    @property
+    def every(self) -> tuple[Requirement, ...]:
+        """All requirements, those last that a search leaves out."""
+        return self.requirements + (() if self.others is None else self.others.requirements)
 
     @property
     def means(self) -> Array:
@@ -299,6 +340,7 @@ class Law:
             self, losses=tuple(table[chosen] for table in self.losses),
             releases=np.concatenate(chances),
             answers=None if self.answers is None else self.answers[chosen],
+            others=self.others and replace(self.others, kinds=self.others.kinds[chosen]),
         )  # fmt: skip
 
     def with_margins(self, factor: float) -> Law:
@@ -343,6 +385,7 @@ class Law:
         return replace(
             self, losses=tuple(losses), records=tuple(records),
             counting=None if self.counting is None else tuple(counting),
+            others=None,  # they know nothing of the records that are added
         )  # fmt: skip
 
 

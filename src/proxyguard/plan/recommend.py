@@ -31,6 +31,7 @@ from proxyguard.plan.search import (
     CLOSE,
     COARSE,
     EFFORT,
+    LEAST_TARGETS,
     NEAR,
     TOLERANCE,
     Option,
@@ -118,6 +119,9 @@ def paper_limits(
 # Simulated targets of the table of ways, and of the chosen plan.
 TABLE, FINE = 1000, 4000
 
+# Pairs of a requirement and a kind of release that a plan is judged on, some seconds.
+MOST_JUDGED = 20_000
+
 # How often the records of a plan are corrected where fresh targets give it another power.
 CORRECTIONS = 3
 
@@ -135,6 +139,8 @@ class Recommendation(ShownAsPage):
     sizes: tuple[Option, ...]  # the best way at every size that was tried
     needs: AuditNeeds
     paper: PaperLimits
+    judged: Law  # that the chosen plan was judged under: with all requirements where that is quick
+    every: int  # requirements there are, of which `law` may have the nearest alone
     seed: int
     ramps: tuple[RampCost, ...] = ()  # what other widths would cost, where scores have ramps
     complete: bool = True  # whether the search asked every test at every size that decides
@@ -152,7 +158,9 @@ class Recommendation(ShownAsPage):
             return None
         # No more than the search has seen.
         why = self._too_few_draws or "no affordable size reaches it."
-        if not self._too_few_draws and not self.complete:
+        if not self._too_few_draws and self.judged.others is not None:
+            why = f"no size that was tried with all {self.every:,} requirements reaches it."
+        elif not self._too_few_draws and not self.complete:
             why = (
                 "no size that was tried reaches it. Not every test was tried at every size, which "
                 "takes too long: fewer records at the most, or a fixed number of draws, leave more "
@@ -194,7 +202,30 @@ class Recommendation(ShownAsPage):
         """The answer in three lines, and a fourth where it is not what was wanted."""
         chance = f"Chance of validating a reliability above {self.chosen.plan.claim.target:g}"
         short = (self.shortfall,) if self.shortfall else ()
-        return (*self.sizes_asked, f"{chance}: {self.chosen.power.words}", *short)
+        return (*self.sizes_asked, f"{chance}: {self.most}{self.chosen.power.words}", *short)
+
+    @property
+    def most(self) -> str:
+        """What to say before the chance: nothing, or that it may be less."""
+        return "at most " if len(self.judged.every) < self.every else ""
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """With how many requirements the chances are told, where not all of them are with all."""
+        if len(self.law.requirements) == self.every:
+            return ()
+        if self.most:
+            return (
+                f"All {self.every:,} requirements leave no more chance than the nearest do: every "
+                "chance here is the most that there may be. To simulate all takes minutes, or a "
+                "slack or ramp of each.",
+            )
+        kinds = self.judged.releases.size
+        few = f", on {kinds} releases" if kinds < self.law.releases.size else ""
+        return (
+            f"The chance of this plan is that with all {self.every:,} requirements{few}. Ways, "
+            "other sizes and other laws were compared with the nearest, which leave more.",
+        )
 
     def __str__(self) -> str:
         return "\n".join(self.summary)
@@ -204,6 +235,7 @@ class Recommendation(ShownAsPage):
     def to_dict(self) -> dict[str, Plain]:
         """Return plain values."""
         return {
+            "requirements": {"all": self.every, "judged": len(self.judged.every)},
             "law": {
                 "origin": self.law.origin,
                 "reliability": self.law.reliability,
@@ -328,7 +360,8 @@ def recommend(
     if not sees_losses(question.design):
         # Whatever the losses of records are, the mean of a cluster is no count.
         law = law.requiring([replace(r, two_valued=False) for r in law.requirements])
-    question = question.about(law)
+    question, whole_law = question.about(law), law
+    law = law.alone
     everything = ways(question, law.requirements)
     sound = [way for way in everything if not _dominated(way, law.requirements)]
     searched = [way for way in sound if way.kind.searched(way)] or sound
@@ -364,19 +397,26 @@ def recommend(
     if top == 0.0:  # what it would take is then told of the way that needs the least
         chosen = min(rivals, key=_need)
     chosen = _reaching(
-        law, question, [chosen, *_larger(found, chosen)], seed + 2, (repetitions, effort)
+        whole_law, question, [chosen, *_larger(found, chosen)], seed + 2, (repetitions, effort)
     )
     if compare and not _same_size(chosen, tuned[0]):  # one table is about one size
         tuned = tuned_at(chosen.plan.n, chosen.plan.releases)
-    doubt = doubted_law(law, question.target)
+    doubt, under = doubted_law(law, question.target), _judged_under(whole_law, chosen, effort)
+    if under.others is None:  # what is compared is judged alike
+        tuned = _with(tuned, chosen)
     return Recommendation(
         question=question, law=law, chosen=chosen,
-        doubted=_afresh(doubt, chosen, seed + 3, (min(TABLE, repetitions), effort)).power,
+        # Doubted with the nearest requirements alone: no more than what all leave undoubted.
+        doubted=min(
+            _afresh(doubt, chosen, seed + 3, (min(TABLE, repetitions), effort)).power,
+            chosen.power, key=lambda power: power.value,
+        ),
         doubted_reliability=doubt.reliability,
-        alternatives=tuple(sorted(_with(tuned, chosen), key=lambda o: -o.power.value)),
+        alternatives=tuple(sorted(tuned, key=lambda o: -o.power.value)),
         sizes=(*(o for o in found if not _same_size(o, chosen)), chosen),
         needs=needs(chosen.requirements, chosen.plan),
         paper=paper_limits(chosen.requirements, [float(m) for m in law.margins], chosen.plan),
+        judged=under, every=len(whole_law.every),
         seed=seed, complete=search.complete,
         ramps=chosen.plan.claim.ramp_costs(chosen.plan, chosen.requirements, small),
     )  # fmt: skip
@@ -445,7 +485,7 @@ def _enough(
         return first
     # Every correction has fresh targets of its own; they are few, so that luck picks little.
     low, high, chosen = 0, question.most_records_with(releases) + 1, None
-    for left in range(CORRECTIONS, -1, -1):
+    for left in range(CORRECTIONS if law.others is None else 2 * CORRECTIONS, -1, -1):
         reached, n = tried.power.value, tried.plan.n
         if reached >= goal:
             chosen, high = tried, n
@@ -454,15 +494,30 @@ def _enough(
         if not left or goal <= reached < goal + 2 * NEAR or high <= TOLERANCE * low + 1:
             break
         n = next_size(n, reached, goal, low, high)
+        if law.others is not None:  # of many requirements power rises more steeply than one's
+            most = question.most_records_with(releases)
+            n = min(n, 2 * low) if high > most else round((low * high) ** 0.5)
         larger = replace(option, plan=replace(option.plan, n=n), cost=question.cost(n, releases))
         tried = _afresh(law, larger, seed, limits)
     # Where the draws limit the power, more records buy nothing: then the first plan stands.
-    return chosen or first
+    return chosen or (first if law.others is None else tried)
+
+
+def _judged_under(law: Law, option: Option, effort: float) -> Law:
+    """Return the law with all requirements where an option can be judged by them in some seconds.
+
+    A slack or a ramp has to be chosen for each: such plans are judged by the nearest alone.
+    """
+    few = law.thinned()
+    quick = bets_on(few, option.plan.n, option.way) * LEAST_TARGETS <= 10 * effort
+    quick = quick and few.releases.size * len(law.every) <= MOST_JUDGED
+    return few if quick and law.others is not None and option.way.tests != "-" else law.alone
 
 
 def _afresh(law: Law, option: Option, seed: int, limits: tuple[int, float]) -> Option:
     """Return the option with its power on targets that no choice has seen, so many at the most."""
     repetitions, effort = limits
+    law = _judged_under(law, option, effort)
     size, way = option.plan.n, option.way
     # Better few kinds of release on many targets than all of them on a handful.
     if affordable(bets_on(law, size, way), 10 * effort, repetitions) < min(repetitions, TABLE):

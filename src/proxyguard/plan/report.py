@@ -108,8 +108,10 @@ def _chosen_lines(found: Recommendation) -> list[str]:
         f"Cost {option.cost:,.10g}; {option.way.label}; tests: {option.way.tests}"
         f"{_settings(option)}.",
         f"Law: {law.origin}; {law.reliability:.1%} of releases valid{alike}.",
+        *found.scope,
         f"If that is too hopeful (reliability {found.doubted_reliability:.1%}, margins "
-        f"{1 - DOUBTED_MARGIN:.0%} smaller), the chance is {found.doubted.words}.",
+        f"{1 - DOUBTED_MARGIN:.0%} smaller), the chance is {'at most ' * bool(found.scope)}"
+        f"{found.doubted.words}.",
     ]
     lines += _group_words(law)
     by_chance, margins = law.chance_spread, law.spread

@@ -87,7 +87,7 @@ def power_on(targets: Targets, audit: AuditPlan, *, seed: int = 0) -> Power:
 
 def score_rates(targets: Targets, audit: AuditPlan) -> Array:
     """Return ``pi(Z)`` of every target: the chance that a fresh draw scores favorably on it."""
-    levels = audit.levels(targets.law.requirements)
+    levels = audit.levels(targets.law.every)
     return np.asarray(audit.claim.scores(targets, audit, levels) @ targets.law.releases)
 
 
@@ -97,7 +97,7 @@ def conditional_power(targets: Targets, audit: AuditPlan, *, seed: int = 0) -> A
         raise ValueError(f"targets read with {targets.digits} digits, a plan with {audit.digits}")
     # Settings of one size see the same draws, so that luck does not choose between them.
     rng = np.random.default_rng([seed, audit.n, audit.releases])
-    return audit.claim.chance(targets, audit, audit.levels(targets.law.requirements), rng)
+    return audit.claim.chance(targets, audit, audit.levels(targets.law.every), rng)
 
 
 def exact_power(law: Law, audit: AuditPlan) -> float | None:
@@ -174,7 +174,7 @@ def rates_of_nested(
 
 def _nested(law: Law) -> bool:
     """Whether all requirements are two-valued, each lost on records that contain each other."""
-    if law.joint and len(law.requirements) > 1:  # one record then decides about several
+    if law.joint and len(law.every) > 1:  # one record then decides about several
         return False
     if law.counting is not None:  # how many records count is random
         return False
@@ -307,11 +307,18 @@ def bets_on(law: Law, n: int, way: Way) -> int:
         # By declaration a loss of 0 or 1 is counted, and so is a share whose answers are known.
         counted = [
             way.test is None and (r.two_valued or (r.indicator and law.answers is not None))
-            for r in law.requirements
+            for r in law.every
         ]
-        return round(kinds * float(law.shares[~np.array(counted)].sum()) * n) + ordered
+        read, count = ~np.array(counted), len(law.requirements)
+        units = float(law.shares[read[:count]].sum()) + int(np.count_nonzero(read[count:]))
+        return round(kinds * units * n) + ordered
     drawn = sum(chance.size for chance in (law.records[:1] if law.joint else law.records))
-    return 2 * drawn + sum(kinds * (4 + chance.size // 100) for chance in law.records)
+    # A share beside those of the search is counted once for all kinds of release.
+    each = [
+        1 if r.indicator and r.group is None else kinds for r in law.every[len(law.requirements) :]
+    ]
+    beside = 4 * kinds * len(each) + sum(each) * (drawn // 100)
+    return 2 * drawn + sum(kinds * (4 + chance.size // 100) for chance in law.records) + beside
 
 
 def affordable(each: int, effort: float, most: int) -> int:

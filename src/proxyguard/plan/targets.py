@@ -29,7 +29,7 @@ from proxyguard.exact.rounding import (
     round_up,
 )
 from proxyguard.exact.special import special
-from proxyguard.plan.law import Law
+from proxyguard.plan.law import Law, Others
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest, Statistics, pvalues
 
@@ -38,6 +38,9 @@ Targeted = NDArray[np.bool_] | None  # some of the targets; None: all
 
 # Drawn records that exist at once.
 TILE = 200_000
+
+# Requirements beside those of a search that are counted at once.
+BESIDE = 32
 
 
 class Targets:
@@ -139,8 +142,47 @@ class Targets:
 
     def release_pvalues(self, tests: tuple[ComponentTest, ...], *, level: float) -> Array:
         """Return the intersection-union p-value of every kind of release, (repetitions, A)."""
-        found = [self.pvalues(test, j, level=level) for j, test in enumerate(tests)]
-        return np.asarray(np.max(found, axis=0))
+        count = len(self.law.requirements)
+        found = [self.pvalues(test, j, level=level) for j, test in enumerate(tests[:count])]
+        worst = np.asarray(np.max(found, axis=0))
+        for other in self._other_pvalues(tests[count:], level):
+            np.maximum(worst, other, out=worst)
+        return worst
+
+    def _other_pvalues(self, tests: tuple[ComponentTest, ...], level: float) -> Iterator[Array]:
+        """Yield the p-values of requirements that a search leaves out, none of which is kept."""
+        others = self.law.others
+        if others is None:
+            return
+        for start in range(0, len(tests), BESIDE):
+            block = list(enumerate(tests))[start : start + BESIDE]
+            inside = {j: others.inside(j) for j, test in block if test is ComponentTest.BINOMIAL}
+            shares = {j: column for j, column in inside.items() if column is not None}
+            if shares:
+                counts = self.counts[0] @ np.stack(list(shares.values()), axis=1)
+                for j, count in zip(shares, self.counted(counts, self.n).T, strict=True):
+                    yield self._share_pvalues(count, others, j)
+            for j, test in block:
+                if j not in shares:
+                    yield self._on_same_records(others.alone(j, others.kinds)).pvalues(
+                        test, 0, level=level
+                    )
+
+    def _share_pvalues(self, count: Integers, others: Others, j: int) -> Array:
+        """Return the p-values of a share on targets with so many records inside."""
+        values, places = np.unique(count, return_inverse=True)
+        limits = others.answers[others.kinds, j] + others.requirements[j].limit
+        table = share_pvalue(values[:, None], self.n, limits)
+        return (table if self.digits is None else round_pvalue(table, self.digits))[places]
+
+    def _on_same_records(self, law: Law) -> Targets:
+        """Return the same targets under another law on the same kinds of record."""
+        other = Targets(
+            law, self.n, repetitions=self.repetitions, seed=self._seed, aim=self._aim,
+            digits=self.digits,
+        )  # fmt: skip
+        other.counts = self.counts[:1]
+        return other
 
     def pvalues(self, test: ComponentTest, j: int, *, level: float) -> Array:
         """Return one requirement's p-values, (repetitions, A); ``level`` is betting's aim.

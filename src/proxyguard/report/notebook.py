@@ -176,8 +176,9 @@ def _chosen(plan: PlanReport) -> ReportTable:
         ("draws", f"{option.plan.releases:,}"),
         ("way", f"{option.way.label}; tests: {option.way.tests}"),
         ("reliability above", f"{option.plan.claim.target:g}"),
-        ("chance of validation", option.power.words),
+        ("chance of validation", f"{found.most}{option.power.words}"),
         ("cost", f"{option.cost:,.10g}"),
+        *(("requirements", line) for line in found.scope),
     ]
     if found.shortfall:
         rows.append(("falls short", found.shortfall))

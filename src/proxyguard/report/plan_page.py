@@ -204,7 +204,8 @@ def _basis(found: Recommendation, assumed: Assumptions) -> list[str]:
     lines = [
         f"Planned by proxyguard plan, from {found.law.origin}: {option.plan.n:,} {question.unit}, "
         f"{option.plan.releases:,} draws; {option.way.label}; tests: {option.way.tests}; chance "
-        f"{option.power.words}. Reset brings the sliders back there.",
+        f"{found.most}{option.power.words}. Reset brings the sliders back there.",
+        *found.scope,
         *found.obstacles,
         "The page predicts and certifies nothing: its chances hold if the sliders are right.",
     ]
