@@ -590,9 +590,29 @@ def test_what_has_no_outcome_may_be_left_out_of_every_table(tmp_path: Path) -> N
     report = (audit.folder.path / "report.md").read_text()
     assert "that have an outcome 'label'" in report
     assert f"{sealed.unlabelled} records without one were left out" in report
+    dropped = [draw["unlabelled"] for draw in draws_of(audit, "files")]
+    assert [draw["rows"] for draw in draws_of(audit, "files")] == [200 - n for n in dropped]
+    assert (
+        f"of 5 of 5 releases, rows without an outcome were left out, up to {max(dropped)} of 200"
+        in report
+    )
+    assert "unlabelled" not in draws_of(clean, "files")[0]
     stated = audit.certificate().predicate.stated_not_checked
     assert "records without an outcome" in [one.about for one in stated]
     assert audit.verify().findings == clean.verify().findings == []
+
+
+def test_check_says_which_releases_hardly_have_an_outcome(tmp_path: Path) -> None:
+    tables = {"target": table(260, seed=2), "development": table(240, seed=3)}
+    tables |= {f"releases/{k}": table(200, seed=10 + k) for k in range(5)}
+    tables["releases/1"].loc[50:, "label"] = None
+    for name, frame in tables.items():
+        put(frame, tmp_path / "data" / f"{name}.csv")
+    declared = 'missing_outcomes = "leave out"'
+    text = APART.replace("{source}", 'file = "target.csv"').replace("{design}", declared)
+    audit = audit_of(tmp_path, HEAD + text + PROCEDURE + BRIER + OF_FILES + CLAIM)
+    (said,) = (line for line in audit.check().warnings if "1.csv" in line)
+    assert "1.csv (50 of 200 have it): most rows have no 'label' and are left out" in said
 
 
 ASKED = (
@@ -642,6 +662,14 @@ def test_a_release_answers_with_all_its_rows_also_those_without_an_outcome(tmp_p
     most = 3 + np.array(ratios[2:]) + 0.4
     wanted_sides = (ratios[0] - np.array(ratios[2:]) - 0.4) / np.maximum(most, 3)
     np.testing.assert_allclose(found[:, 6], wanted_sides, rtol=0, atol=1e-12)
+    gaps = max(int(tables[f"releases/{k}"]["label"].isna().sum()) for k in range(5))
+    assert (
+        audit.certificate()
+        .predicate.estimand["target"]
+        .endswith(
+            f"of 5 of 5 releases, rows without an outcome taught no model, up to {gaps} of 200"
+        )
+    )
     assert audit.verify().findings == []
 
 

@@ -275,6 +275,7 @@ class _Checker:
     ) -> None:  # fmt: skip
         """Find the releases that nothing could be learned from: an outcome is none, or missing."""
         target, data, wrong = member.target, self.workplace.data, []
+        sparse: list[str] = []
         if target.predicted is None or member.procedure is None:
             return
         for name, read in reading.items():
@@ -285,13 +286,21 @@ class _Checker:
             except TableError:
                 continue  # told where its columns are
             if target.missing_outcomes != "refuse":
-                labels = labels[have_value(labels, read.missing)]
+                known = have_value(labels, read.missing)
+                if 2 * known.sum() < labels.size:
+                    sparse.append(f"{name} ({known.sum():,} of {labels.size:,} have it)")
+                labels = labels[known]
             if member.columns.get(target.predicted.column, ColumnPart()).fold_case:
                 labels = np.array([fold(label) for label in labels.tolist()])
             try:
                 outcomes(labels, target.predicted, name)
             except TableError as error:
                 wrong.append((name, str(error)))
+        if sparse:
+            what = "releases" if target.missing_outcomes == "leave out" else "what models learn"
+            self.result.warnings.append(
+                f"{some(sparse)}: most rows have no {target.outcome!r} and are left out of {what}"
+            )
         if wrong:
             more = f"; the same of {some([name for name, _ in wrong[1:]])}" if wrong[1:] else ""
             stops |= len(wrong) == len(reading)  # whatever on_failure says, draw ends there

@@ -57,7 +57,7 @@ from proxyguard.documents.ledger import (
     Opened,
 )
 from proxyguard.documents.registry import Registry
-from proxyguard.documents.releases import AnyDraw, FailedDraw, ReleaseManifest
+from proxyguard.documents.releases import AnyDraw, DrawnRelease, FailedDraw, ReleaseManifest
 from proxyguard.errors import RegistryError, StageError, UnsupportedDesign
 from proxyguard.evidence.record import read_evidence
 from proxyguard.evidence.releases import ReleaseEvidence
@@ -528,6 +528,22 @@ def predicate_of(
     )
 
 
+def _unlabelled_words(member: Member, manifest: ReleaseManifest) -> str:
+    """Say of how many releases rows without an outcome were left out, and how large a part."""
+    groups = manifest.members.get(member.name, {}).values()
+    drawn = [one for group in groups for one in group.draws if isinstance(one, DrawnRelease)]
+    dropped = member.target.missing_outcomes == "leave out"
+    parts = [(n, one.rows + n * dropped) for one in drawn if (n := one.unlabelled)]
+    if not parts:
+        return ""
+    what = "were left out" if dropped else "taught no model"
+    most, rows = max(parts, key=lambda part: part[0] / part[1])
+    return (
+        f"; of {len(parts):,} of {len(drawn):,} releases, rows without an outcome {what}, up to "
+        f"{most:,} of {rows:,}"
+    )
+
+
 def _estimand(
     member: Member, journal: Journal, folder: AuditFolder, manifest: ReleaseManifest | None
 ) -> str:
@@ -546,6 +562,8 @@ def _estimand(
         known += (
             f"; betting and empirical_bernstein hold where {what} is missing by its record alone"
         )
+    if manifest is not None:
+        known += _unlabelled_words(member, manifest)
     if sealed.copies is None:
         return known
     rows = sealed.development["training"]

@@ -538,7 +538,7 @@ def made_draw(
         release=hashlib.sha256(result.release).hexdigest(),
         model=hashlib.sha256(result.model).hexdigest() if result.model else None,
         members=hashlib.sha256(said.member_bits).hexdigest() if said.members else None,
-        computed=said.computed or None,
+        computed=said.computed or None, unlabelled=said.unlabelled or None,
         format=format, again=again,
     )  # fmt: skip
 

@@ -129,8 +129,10 @@ def stated_not_checked(registry: Registry) -> tuple[Stated, ...]:
     if declaration.pilot:
         statements.append(("pilots", "the validation losses of pilots, by which roles are given"))
     for member in declaration.members:
-        if member.target.missing_outcomes == "leave out":
-            words = "how many records were left out, and that none of them had an outcome"
+        if member.target.predicted is not None and member.target.missing_outcomes != "refuse":
+            words = "how many rows of releases were left out of them or of their models"
+            if member.target.missing_outcomes == "leave out":
+                words = f"{words}, how many records were left out, and that none had an outcome"
             statements.append(("records without an outcome", words))
         for mechanism in member.mechanism:
             statements += _about_mechanism(mechanism, registry.members[member.name])

@@ -76,6 +76,9 @@ class DroppedRelease(_Made):
     """Where the fitted procedure lies in the store."""
     members: Digest | None = None
     """Where the store says which rows of the source it was trained on; nothing means all."""
+    unlabelled: Amount | None = None
+    """Rows without an outcome, where it had any: they were left out of it, or of the model alone
+    where such records count at their worst."""
 
     @property
     def failed(self) -> bool:

@@ -94,9 +94,11 @@ class Fitter:
             raise DrawError("the release has no record")  # which answers no query
         seed = Seed(made.seed)
         seed.taken = list(made.stages)
-        fitted = None
+        fitted, unlabelled = None, made.unlabelled
         if self._learner is not None:
-            fitted = self._learner.fit(self._learnable(release), self._validation, seed)
+            learnable = self._learnable(release)
+            unlabelled += len(release) - len(learnable)
+            fitted = self._learner.fit(learnable, self._validation, seed)
         said = FittedRelease(
             seed=made.seed,
             rows=len(release),
@@ -109,6 +111,7 @@ class Fitter:
             predictions=self._schema.predictions,
             members=made.members,
             computed=made.computed,
+            unlabelled=unlabelled,
         )
         model = b"" if fitted is None else model_bytes(fitted.estimator)
         return Answer(said, table_bytes(release), model)
@@ -222,14 +225,16 @@ class Worker:
         named = member_bits(seed, self._source_rows)
         if self._source is not None:
             named = coin_bits(int(seed), self._source_rows)
+        frame = as_frame(table, "the release")
         made = Made(
             seed=int(seed),
             stages=list(seed.taken),
             files=dict(seed.files),
             members=named.hex() or None,
             computed=dict(seed.facts),
+            unlabelled=self._schema.unlabelled(frame),
         )
-        return made, self._schema.sent(as_frame(table, "the release"))
+        return made, self._schema.sent(frame)
 
     def _tossed(self, seed: Seed) -> Generator:
         """Return the generator made anew, and prepared on the rows of this draw's coins alone.

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Annotated, Literal, NamedTuple, TypeVar
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, NonNegativeInt, ValidationError
 
 from proxyguard.documents.document import NumberText
 from proxyguard.documents.registry import ReleaseFile
@@ -169,6 +169,7 @@ class Made(Message):
     files: ReadFiles = Field(default_factory=dict)
     members: Bits | None = None  # of the rows of its source; all if nothing is said
     computed: Computed = Field(default_factory=dict)
+    unlabelled: NonNegativeInt = 0  # rows that were left out because they lack the outcome
 
 
 class FittedRelease(Message):
@@ -194,6 +195,8 @@ class FittedRelease(Message):
         Which rows of the source the draw says it was trained on; nothing where all are.
     computed
         How the draw says it was computed: a device, a version, the draws of its batch.
+    unlabelled
+        How many rows were left out, of the release or of the fit, because they lack the outcome.
     """
 
     seed: int
@@ -208,6 +211,7 @@ class FittedRelease(Message):
     predictions: bool = False
     members: Bits | None = None
     computed: Computed = Field(default_factory=dict)
+    unlabelled: NonNegativeInt = 0
 
     @property
     def member_bits(self) -> bytes:

@@ -681,6 +681,12 @@ class Schema:
             frame = frame if known.all() else frame[known].reset_index(drop=True)
         return typed(frame, dict(kinds), self.missing, self.columns, release=True)
 
+    def unlabelled(self, frame: pd.DataFrame) -> int:
+        """Return how many rows `records` leaves out because they lack the outcome."""
+        if self.predictions or self.labelled not in frame.columns:
+            return 0
+        return int((~have_value(frame[self.labelled], self.missing)).sum())
+
     def content(self, frame: pd.DataFrame) -> str:
         """Return the digest of a table's records."""
         return content_digest(self.records(frame))
