@@ -124,6 +124,18 @@ def test_a_home_that_cannot_remember_is_found_before_anything_is_drawn(
     assert generator.drawn == 0
 
 
+def test_a_setting_that_would_change_nothing_is_refused() -> None:
+    table, made = people(300, 1), people(300, 3)
+    given: dict[str, object]
+    for given, what in (
+        ({"generator": "bootstrap", "independent": True}, "leave --independent out"),
+        ({"releases": made, "draws": 5}, "leave --draws out, or name --generator"),
+        ({"releases": made, "reliability": "0.5"}, "or say --independent"),
+    ):
+        with pytest.raises(pg.RegistryError, match=what):
+            pg.try_out(table, holdout=people(300, 2), **given)  # type: ignore[arg-type]
+
+
 def test_a_column_that_is_declared_as_excluded_is_left_out() -> None:
     left_out = {"columns": {"age": {"exclude": True}}, "limits": {"two-way shares": 0.3}}
     trial = pg.try_out(people(600, 1), generator="bootstrap", draws=2, workers=1, **left_out)  # type: ignore[arg-type]

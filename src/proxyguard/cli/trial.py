@@ -49,11 +49,12 @@ def try_(
         "--exclude", help="A column to leave out; repeatable.")] = None,
     column: Annotated[list[str] | None, typer.Option(
         "--column", help="How a column is read, as a line of [columns]; repeatable.")] = None,
-    draws: Annotated[int, typer.Option(
-        "--draws", min=1, help="Releases that a generator draws.")] = 40,
-    reliability: Annotated[str, typer.Option(
-        "--reliability", help="Of a generator: the share of good releases that is asked for.",
-    )] = "0.8",
+    draws: Annotated[int | None, typer.Option(
+        "--draws", min=1, help="Releases that a generator draws; default: 40.")] = None,
+    reliability: Annotated[str | None, typer.Option(
+        "--reliability",
+        help="Of a generator: the share of good releases that is asked for; default: 0.8.",
+    )] = None,
     keep: Annotated[int, typer.Option(
         "--keep", min=0, help="Rows that are not looked at and kept for an audit, as fresh.csv.",
     )] = 0,

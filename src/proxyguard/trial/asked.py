@@ -130,6 +130,31 @@ class StandIns:
         return cls(generators=made, options=by_name)
 
 
+def refuse_idle(drawn_here: bool, *, independent: bool, draws: object, reliability: object) -> None:
+    """Refuse a setting that would change nothing.
+
+    Raises
+    ------
+    RegistryError
+        Where there is one.
+    """
+    if drawn_here and independent:
+        raise RegistryError(
+            "independent is said of releases that exist already, and a generator's draws are so "
+            "here: leave --independent out"
+        )
+    if not drawn_here and draws is not None:
+        raise RegistryError(
+            "draws are those of a generator, and releases are given: leave --draws out, or name "
+            "--generator in place of the releases"
+        )
+    if not drawn_here and not independent and reliability is not None:
+        raise RegistryError(
+            "reliability is of what makes releases, and each of these is judged by itself: leave "
+            "--reliability out, or say --independent where they are draws of one generator"
+        )
+
+
 def _called(generator: object) -> str:
     """Return a short name of a generator."""
     if isinstance(generator, str):

@@ -54,6 +54,7 @@ from proxyguard.trial.asked import (
     read_kind,
     read_mapping,
     read_positive,
+    refuse_idle,
 )
 from proxyguard.trial.demands import (
     Demand,
@@ -119,8 +120,8 @@ def try_out(
     exclude: Sequence[str] = (),
     columns: Mapping[str, object] | None = None,
     independent: bool = False,
-    reliability: str | float = "0.8",
-    draws: int = DRAWS,
+    reliability: str | float | None = None,
+    draws: int | None = None,
     options: Mapping[str, object] | None = None,
     exposure: bool = False,
     keep: int = 0,
@@ -169,9 +170,10 @@ def try_out(
         That several releases are independent draws of one generator: the claim is then about what
         makes them, and rests on that.
     reliability
-        Of a claim about what makes releases: the share of them that must be exceeded.
+        Of a claim about what makes releases: the share of them that must be exceeded; 0.8 unless
+        given.
     draws
-        How many releases a generator draws.
+        How many releases a generator draws; 40 unless given.
     options
         Of a generator; of several by their names: ``{"tvae": {"epochs": 50}}``.
     exposure
@@ -232,8 +234,10 @@ def try_out(
         exclude=tuple(dict.fromkeys([*map(str, listed(exclude, "exclude")), *left_out])),
         columns=declared,
         independent=flag(independent, "independent"),
-        reliability=decimal(float(share(reliability, "reliability"))),
-        draws=whole(draws, "draws", most=MOST_DRAWS),
+        reliability=decimal(
+            float(share("0.8" if reliability is None else reliability, "reliability"))
+        ),
+        draws=whole(DRAWS if draws is None else draws, "draws", most=MOST_DRAWS),
         options=read_mapping(options, "options"),
         exposure=flag(exposure, "exposure"),
         keep=whole(keep, "keep", least=0),
@@ -247,6 +251,10 @@ def try_out(
     if isinstance(releases, Iterator):
         releases = list(releases)  # asked for their names, and then read
     instead = StandIns.of(releases, generator, settings.options)
+    refuse_idle(
+        bool(instead.generators), independent=settings.independent, draws=draws,
+        reliability=reliability,
+    )  # fmt: skip
     recoded: list[str] = []
     table = read_source(real, "the real table", recoded)
     for name in [*settings.exclude, *settings.columns, *([] if outcome is None else [outcome])]:
