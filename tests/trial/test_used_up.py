@@ -54,6 +54,13 @@ def test_rows_that_are_kept_were_never_looked_at_and_begin_the_audit(work: Path)
     checked = proxyguard(work, "check", "my-audit")
     assert checked.returncode == Exit.DONE, checked.stdout + checked.stderr
     assert "guarantee no" not in checked.stdout
+    # Another declaration there, which does not name them, takes nothing along.
+    declared = (work / "try-out" / "audit.toml").read_text()
+    (work / "try-out" / "other.toml").write_text(declared.replace('"fresh.csv"', '"later.csv"'))
+    (work / "else").mkdir()
+    begun = proxyguard(work, "init", "else/audit", "--from", "try-out/other.toml")
+    assert begun.returncode == Exit.DONE, begun.stderr
+    assert [path.name for path in (work / "else").iterdir()] == ["audit"]
     # They are the only copy: no later trial writes over them.
     again = proxyguard(work, "try", "patients.csv", "made", "--keep", "200", *told)
     assert again.returncode == Exit.ERROR

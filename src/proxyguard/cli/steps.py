@@ -51,7 +51,9 @@ def init(
     text = None if declaration is None else declaration_in(declaration)
     audit = show.audit_of(folder, home)
     written = audit.init(text)
-    brought = [] if declaration is None else bring_kept_rows(declaration, folder)
+    brought = []
+    if declaration is not None and text is not None:
+        brought = bring_kept_rows(declaration, folder, text)
     values: dict[str, object] = {
         "declaration": str(written),
         "signer": audit.home.signing_key().public,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from proxyguard.audit.folder import DECLARATION
 from proxyguard.errors import RegistryError
+from proxyguard.registry.declaration import read_declaration
 from proxyguard.report.charts import DECISIONS, interval_picture, release_picture, verdict_icon
 from proxyguard.report.html import environment, fragment_css, render_page
 from proxyguard.report.picture import to_icon, to_svg
@@ -183,8 +184,8 @@ class _Declared(HTMLParser):
             self.text.append(data)
 
 
-def bring_kept_rows(source: Path, audit: Path) -> list[Path]:
-    """Put the rows that a trial kept beside the audit that is begun from its folder; say where.
+def bring_kept_rows(source: Path, audit: Path, declaration: str) -> list[Path]:
+    """Put the rows that a trial kept, and the declaration names, beside the audit; say where.
 
     Raises
     ------
@@ -192,8 +193,13 @@ def bring_kept_rows(source: Path, audit: Path) -> list[Path]:
         Other records lie there under these names.
     """
     place = source if source.is_dir() else source.parent
-    brought = []
-    for name in (FRESH_ROWS, OTHER_ROWS):
+    brought: list[Path] = []
+    try:
+        members = read_declaration(declaration).members
+    except RegistryError:  # told by whoever reads it next
+        return brought
+    named = {name for member in members for name in member.tables}
+    for name in sorted(named & {FRESH_ROWS, OTHER_ROWS}):
         kept = place / name
         # Through a link a folder of somebody else's would have any file of this machine copied.
         if kept.is_symlink() or not kept.is_file() or place.resolve() == audit.parent.resolve():
