@@ -135,7 +135,7 @@ class SaysAList(Good):
 
 class SaysAnArray(Good):
     def describe(self):
-        return {"weights": np.arange(3)}
+        return {"weights": np.arange(3), "rate": float("nan")}
 
 
 class Raises(Good):

@@ -190,6 +190,12 @@ def test_what_cannot_be_planned_is_refused_with_its_reason() -> None:
     )  # fmt: skip
 
 
+def test_a_refusal_names_the_option_that_was_typed() -> None:
+    done = proxyguard("plan", "--require", ERROR, "--reliability", "0.9", "--reliability-target",
+                      "95")  # fmt: skip
+    refused(done, RegistryError, "--reliability-target must lie in (0, 1), got '95'")
+
+
 def test_two_valued_takes_no_value() -> None:
     done = requiring(
         "name=error,limit=0.3,margin=0.1,two-valued=no", "--reliability", "0.95", *SIZES,

@@ -131,10 +131,10 @@ class FileFolder:
             others = len(list((self.root / self._folder).iterdir()))
             fits = f" that fits the pattern {self._pattern!r}, of {others} there" if others else ""
             return f"{self._folder!r} has no file{fits}; put the releases there, or name another"
-        if min(without) - self._first >= files or min(without) > self._first:
+        if draws > files:
             return (
-                f"{draws} draws are declared, and {self._folder!r} has {files} files: seeds "
-                f"{some([*map(str, without)], 5)} stand for none; write draws = {files}"
+                f"{draws} draws are declared, and {self._folder!r} has {files} files; write draws "
+                f"= {files}"
             )
         return (
             f"seeds {some([*map(str, without)], 5)} stand for no file of {self._folder!r}, which "

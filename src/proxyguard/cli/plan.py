@@ -7,7 +7,8 @@ what it rests on, is `proxyguard.plan`'s; here it is asked and shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from proxyguard.cli import show
+from proxyguard.errors import RegistryError
 
 if TYPE_CHECKING:
     from proxyguard.audit.plan import OpenChoices
@@ -94,7 +96,7 @@ def plan(
     from proxyguard.plan.recommend import past_hope
 
     private: Mapping[str, list[str]] = {}
-    with show.bars(json) as progress:
+    with show.bars(json) as progress, _as_typed(choices):
         if folder is not None:
             from proxyguard.audit.plan import declared_question, pilot_laws, privacy_notes
 
@@ -189,6 +191,19 @@ def _planned(
         sequential = forecast(recommended.judged, chosen, looks, seed=seed)
     tried = stress(recommended, seed=seed, progress=progress) if stressed else []
     return PlanReport(found=recommended, stress=tuple(tried), sequential=sequential)
+
+
+@contextmanager
+def _as_typed(choices: Collection[str]) -> Iterator[None]:
+    """Let an error that begins with the name of a choice begin with the option that was typed."""
+    try:
+        yield
+    except RegistryError as error:
+        name, _, rest = str(error).partition(" ")
+        if name not in choices:
+            raise
+        option = {"n": "records", "modes": "mode"}.get(name, name.replace("_", "-"))
+        raise RegistryError(f"--{option} {rest}") from error
 
 
 def _question(choices: OpenChoices) -> Question:

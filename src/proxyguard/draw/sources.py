@@ -71,13 +71,17 @@ class Described:
     files: tuple[DeliveredFile, ...] | None  # that draws read; nothing if it was not asked, or none
 
     def __post_init__(self) -> None:
-        try:
-            canonical_bytes(self.describe)
-        except (SealError, RecursionError) as error:
+        wrong = []
+        for name, setting in self.describe.items():
+            try:
+                canonical_bytes({name: setting})
+            except (SealError, RecursionError) as error:
+                wrong.append(str(error))
+        if wrong:
             raise RegistryError(
-                f"{self.generator}: describe() gave settings that cannot be registered: {error}; "
-                "describe them by text and finite numbers"
-            ) from error
+                f"{self.generator}: describe() gave settings that cannot be registered: "
+                f"{'; '.join(wrong)}; describe them by text and finite numbers"
+            )
         # What can be written may be too deep to be read again, once the target is open.
         if _deeper(self.describe, NESTED):
             raise RegistryError(
