@@ -328,4 +328,7 @@ def test_an_audit_runs_on_the_very_files_that_were_tried(tmp_path: Path) -> None
     proxyguard(tmp_path, "init", "my-audit", "--from", "try-out")
     checked = proxyguard(tmp_path, "check", "my-audit")
     assert checked.returncode == Exit.DONE, checked.stdout + checked.stderr
-    assert "fact: fresh.csv is no UTF-8 text and is read as Windows-1252" in checked.stdout
+    said = "warning: fresh.csv is no UTF-8 text and is read as Windows-1252"
+    assert said in checked.stdout  # so that run says it too
+    sealed = proxyguard(tmp_path, "seal", "my-audit")
+    assert said in sealed.stdout + sealed.stderr

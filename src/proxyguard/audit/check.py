@@ -244,13 +244,14 @@ class _Checker:
         data = self.workplace.data
         for name in member.tables:
             with self._noting():
-                path = data.find(name)
-                if text_is_recoded(path):
-                    self.result.facts.append(recoded_note(name))
+                if text_is_recoded(data.find(name)):
+                    self.result.warnings.append(recoded_note(name))
         weight, weighted = member.target.weight_column, []
         for release in member.release:
             with self._noting():
                 path = data.find(release.file)
+                if text_is_recoded(path):
+                    self.result.warnings.append(recoded_note(release.file))
                 names = set(RawTable(path, member.target.read, own_separator=True).columns)
                 weighted += [release.name] if weight in names else []
                 needed = self._columns(member) - set(member.spared(release.name)) - names

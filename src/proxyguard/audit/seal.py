@@ -59,7 +59,7 @@ from proxyguard.seal.lineage import Known, find_overlaps
 from proxyguard.seal.sealed_file import seal_table
 from proxyguard.seal.storage import now, random_bytes
 from proxyguard.tables.columns import as_labels, kinds_of, row_name, typed
-from proxyguard.tables.files import table_bytes, to_arrow
+from proxyguard.tables.files import recoded_note, table_bytes, text_is_recoded, to_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,6 +140,8 @@ def seal(
             n = planned_records(member, made.sealed.records)
             warnings += mean_warnings(declaration, member, requirements=made.means, n=n)
             warnings += made.warnings
+            recoded = [name for name in member.tables if text_is_recoded(data.find(name))]
+            warnings += map(recoded_note, recoded)
         sealed = Sealed(
             audit=audit,
             name=declaration.name,
