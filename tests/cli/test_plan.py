@@ -560,7 +560,7 @@ def test_an_audit_without_validation_says_what_to_write_before_the_seal(make: Ma
 
 def test_a_mechanism_with_a_role_is_planned_only_after_sealing(make: Make) -> None:
     done = proxyguard("plan", *make(sealed=False, roles=ROLES), "--no-stress")
-    refused(done, StageError, "run proxyguard seal first")
+    refused(done, StageError, "type: proxyguard seal")
 
 
 def test_registered_seeds_take_no_part_in_planning(make: Make) -> None:
@@ -570,8 +570,22 @@ def test_registered_seeds_take_no_part_in_planning(make: Make) -> None:
         refused(done, RegistryError, "are among the registered ones")
 
 
+@pytest.mark.parametrize("records", [(), ("--records", 300)])
+def test_a_target_of_its_own_is_planned_after_sealing_too(
+    make: Make, records: tuple[object, ...]
+) -> None:
+    table = 'table = "table.csv"\n'
+    own = f'file = "own.csv"\noutcome = "label"\npositive = "yes"\n\n[development]\n{table}'
+    place = make(
+        sealed=False,
+        edit=lambda text: text[: text.index(table)] + own + text.partition("[development]\n")[2],
+    )
+    done = proxyguard("plan", *place, *records)
+    refused(done, StageError, f"type: proxyguard seal {place[0]}")
+
+
 def test_pilots_are_drawn_only_after_sealing(make: Make) -> None:
-    refused(proxyguard("plan", *make(sealed=False)), StageError, "run proxyguard seal first")
+    refused(proxyguard("plan", *make(sealed=False)), StageError, "type: proxyguard seal")
 
 
 @pytest.mark.parametrize("sealed", [False, True])

@@ -120,10 +120,7 @@ def pilot_laws(
     if declaration.candidate or declaration.claim.level != "mechanism":
         raise RegistryError(_named_words(declaration))
     if not ledger.has(Stage.SEALED):
-        raise StageError(
-            "planned: pilots are drawn from the development part, which sealing writes; run "
-            "proxyguard seal first, or plan from assumed margins"
-        )
+        raise StageError(_unsealed_words(workplace))
     (member,) = declaration.members
     if member.target.losses is not None:
         raise RegistryError(
@@ -158,6 +155,15 @@ def pilot_laws(
         law = table.law(reliability)
         laws[name] = replace(law, origin=f"{law.origin}{left_out}")
     return laws
+
+
+def _unsealed_words(workplace: Workplace) -> str:
+    """Say what to type before pilots can be drawn, and what that leaves open."""
+    return (
+        "planned: pilots are drawn from the development part, which sealing writes; type: "
+        f"proxyguard seal {workplace.folder.path} (limits, draws and the claim stay open until "
+        "register), or plan from assumed margins, without a folder: proxyguard plan --require ..."
+    )
 
 
 def _named_words(declaration: Declaration) -> str:
@@ -455,7 +461,7 @@ def _records(workplace: Workplace, member: Member) -> int:
         return planned_records(member, ledger.sealed.members[member.name].records)
     declared = declared_records(member)
     if declared is None:
-        raise StageError("planned: how many records the target has is known once it is sealed")
+        raise StageError(_unsealed_words(workplace))
     return declared
 
 
