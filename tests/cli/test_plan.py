@@ -170,15 +170,16 @@ def requiring(require: str, *more: str) -> Result:
 
 def test_what_cannot_be_planned_is_refused_with_its_reason() -> None:
     refused(
-        requiring("name=error,limit=0.3,margin=0.35,two-valued", "--reliability", "0.95"),
+        requiring("name=error,limit=0.3,margin=0.35,two-valued", "--reliability", "0.95", *SIZES),
         RegistryError, "a margin lies above 0 and leaves a mean above 0, got 0.35",
     )  # fmt: skip
     refused(
-        requiring(ERROR, "--reliability", "0.75"), RegistryError,
+        requiring(ERROR, "--reliability", "0.75", *SIZES), RegistryError,
         "no audit should validate this mechanism",
     )  # fmt: skip
     refused(
-        requiring("name=b,limit=0.3,margin=0.1,sd=0.6", "--reliability", "0.95"), RegistryError,
+        requiring("name=b,limit=0.3,margin=0.1,sd=0.6", "--reliability", "0.95", *SIZES),
+        RegistryError,
         "declare two_valued losses as such",
     )  # fmt: skip
     refused(
