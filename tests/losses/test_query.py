@@ -110,6 +110,17 @@ def test_bins_hold_their_lower_end_and_missing_numbers_are_in_none() -> None:
     np.testing.assert_array_equal(AGES.codes(ages), [0, 0, 1, 1, 2, 2, -1])
 
 
+def test_bins_of_dates_are_named_by_dates() -> None:
+    asked = Query.model_validate({"marginals": [["born"]], "bins": {"born": ["1961-01-10"]}})
+    cells = expand("w", asked, {}, {})
+    assert [c.name for c in cells] == [
+        "w: born = under 1961-01-10",
+        "w: born = 1961-01-10 and over",
+    ]
+    days = CodedRecords(pd.DataFrame({"born": [-3279.0, -3278.0, np.nan, 0.0]}))
+    np.testing.assert_array_equal([c.values(days) for c in cells], [[1, 0, 0, 0], [0, 1, 0, 1]])
+
+
 def test_groups_hold_their_values_as_they_read_and_the_others_are_one_cell() -> None:
     assert SITES.labels == ("north", "south", OTHERS)
     sites = pd.Series(["a", " b", "c", "d", ""], dtype=object)

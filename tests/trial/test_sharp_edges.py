@@ -11,8 +11,10 @@ import pytest
 
 import proxyguard as pg
 from conformance.typed import proxyguard
+from proxyguard.audit.register import check_queries
 from proxyguard.cli.show import Exit
 from proxyguard.registry.declaration import read_declaration
+from proxyguard.registry.fields import is_day
 from proxyguard.trial.demands import number_words
 from proxyguard.trial.rows import apart
 from trial.tables import people
@@ -225,6 +227,17 @@ def test_a_share_of_dates_is_told_by_dates() -> None:
     trial = pg.try_out(hospital(300, 1), release, holdout=hospital(300, 2), workers=1)
     (where,) = trial.requirements[0].where
     assert re.fullmatch(r"admitted = (under )?20\d\d-\d\d-\d\d( and over)?", where)
+    # The audit asks by dates, and has them in the names that it records.
+    declared = read_declaration(trial.declaration).members[0]
+    queries = [part.query for part in declared.requirement if part.query is not None]
+    bins = next(query.bins for query in queries if "admitted" in (query.bins or {}))
+    assert bins is not None
+    assert all(is_day(end) for end in bins["admitted"])
+    kinds = {name: "text" for query in queries for name in query.groups or {}}
+    kinds |= {name: "number" for query in queries for name in {*query.averaged, *bins}}
+    check_queries(declared, kinds)
+    with pytest.raises(pg.RegistryError, match="bins of 'admitted' are dates, which it has none"):
+        check_queries(declared.model_copy(update={"columns": {}}), kinds)
 
 
 def test_the_rows_that_were_set_aside_tell_an_id_too() -> None:

@@ -50,7 +50,7 @@ from proxyguard.printable import found
 from proxyguard.registry.budget import family_shares
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import Design
-from proxyguard.registry.fields import number
+from proxyguard.registry.fields import is_day, number
 from proxyguard.registry.parts import MechanismPart, Secondary
 from proxyguard.registry.requirement import Requirement
 from proxyguard.seal.journal import Journal, writing
@@ -298,6 +298,10 @@ def check_queries(member: Member, kinds: Mapping[str, str]) -> None:
             wrong = sorted(c for c in columns or () if kinds.get(c) != kind)
             if wrong:
                 raise RegistryError(f"{name}: {what} of {wrong}, which hold no {kind}s")
+        for column, ends in (query.bins or {}).items():
+            part = member.columns.get(column)
+            if any(map(is_day, ends)) and (part is None or part.kind != "date"):
+                raise RegistryError(f"{name}: bins of {column!r} are dates, which it has none of")
 
 
 def _try_attacks(development: MemberDevelopment) -> None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from proxyguard.documents.registry import ResolvedQuery, ResolvedRange, ResolvedStandard
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.exact.rounding import Array
-from proxyguard.registry.fields import OTHERS, Query, number
+from proxyguard.registry.fields import OTHERS, Query, bin_end, number
 from proxyguard.registry.numbers import canonical_value
 from proxyguard.registry.requirement import WIDEST, check_range
 from proxyguard.tables.columns import Series, as_texts
@@ -57,7 +57,9 @@ class Coding:
         if self.ends:
             values = np.asarray(column, dtype=np.float64)
             # A number on an end is in the cell above it, as "a to under b" says.
-            places = np.searchsorted([number(end) for end in self.ends], values, side="right")
+            places = np.searchsorted(
+                [float(bin_end(end)) for end in self.ends], values, side="right"
+            )
             return np.where(np.isnan(values), -1, places)
         known = {canonical_value(v): k for k, (_, texts) in enumerate(self.groups) for v in texts}
         places, distinct = pd.factorize(as_texts(column), use_na_sentinel=False)

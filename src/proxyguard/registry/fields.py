@@ -10,9 +10,11 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import date
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, pairwise
@@ -99,7 +101,34 @@ def number(text: str) -> float:
     return float(Fraction(text))
 
 
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+
+
+def is_day(text: str) -> bool:
+    """Return whether an end between bins is written as a date, and not as a number."""
+    return _DAY.fullmatch(text) is not None
+
+
+def bin_end(text: str) -> Fraction:
+    """Return an end between bins as a number; a date is its days since 1970-01-01.
+
+    >>> bin_end("1961-01-10"), bin_end("26.5")
+    (Fraction(-3278, 1), Fraction(53, 2))
+    """
+    if not is_day(text):
+        return Fraction(text)
+    return Fraction((date.fromisoformat(text) - date(1970, 1, 1)).days)
+
+
+def _bin_end(text: str) -> str:
+    if not is_day(text):
+        return _decimal(text)
+    bin_end(text)  # a ValueError says what is wrong with its month or day
+    return text
+
+
 DecimalText = Annotated[StrictStr, AfterValidator(_decimal)]
+BinEnd = Annotated[StrictStr, AfterValidator(_bin_end)]
 Share = Annotated[StrictStr, AfterValidator(_share)]
 Name = Annotated[StrictStr, Field(min_length=1, max_length=200)]
 Text = Annotated[StrictStr, Field(min_length=1, max_length=2000)]
@@ -242,8 +271,8 @@ class Query(DeclarationPart):
     """Columns and values: the share of the records that have them."""
     marginals: tuple[tuple[Name, ...], ...] | Ways | None = None
     """Tables of columns: the share of every cell."""
-    bins: dict[Name, tuple[DecimalText, ...]] | None = None
-    """The ends between the bins of a numeric column."""
+    bins: dict[Name, tuple[BinEnd, ...]] | None = None
+    """The ends between the bins of a numeric column; of one of dates, dates: "2024-01-31"."""
     groups: dict[Name, dict[Name, tuple[StrictStr, ...]]] | None = None
     """Groups of the values of a text column, by name."""
 
@@ -351,7 +380,7 @@ class Query(DeclarationPart):
                 f"bins or groups, one of them, are of columns of the marginals; got {idle}"
             )
         for column, ends in bins.items():
-            numbers = [Fraction(end) for end in ends]
+            numbers = [bin_end(end) for end in ends]
             if not ends or any(a >= b for a, b in pairwise(numbers)):
                 raise ValueError(
                     f"the bins of {column!r} have one end or more between them, each above the "

@@ -54,6 +54,11 @@ class Notation:
         between = f" with {self.thousands!r} between thousands" if self.thousands else ""
         return f"numbers{between}, {self.decimal!r} before decimals"
 
+    @property
+    def has_days(self) -> bool:
+        """Whether it is of dates, and not of numbers or of times of day alone."""
+        return _OF_DAYS.search(self.date) is not None
+
     def numbers(self, texts: Sequence[str]) -> Array:
         """Return the number of each text; NaN where a text is none in this notation."""
         if not texts:
@@ -83,7 +88,7 @@ class Notation:
             # pandas takes a year, or digits without a sign between them, for a date as well.
             stripped = stripped.where(stripped.str.match(_ISO_DAY), "")
         times = pd.to_datetime(stripped, format=self.date, errors="coerce", utc=True)
-        return np.asarray(_days_since_1970(times, dated=_OF_DAYS.search(self.date) is not None))
+        return np.asarray(_days_since_1970(times, dated=self.has_days))
 
 
 _ISO_DAY = re.compile(r"\d{4}-\d{2}(-\d{2}([T ]|$)|$)")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from math import comb
+from math import ceil, comb
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -28,8 +28,8 @@ from proxyguard.losses.measure import (
 from proxyguard.printable import printable, some, toml, toml_key
 from proxyguard.registry.fields import OTHERS
 from proxyguard.registry.numbers import canonical_value
-from proxyguard.registry.target import DeclaredColumns, Outcome
-from proxyguard.tables.columns import as_texts, typed
+from proxyguard.registry.target import ColumnPart, DeclaredColumns, Outcome
+from proxyguard.tables.columns import as_texts, notation_of, typed
 from proxyguard.tables.profile import column_toml, profile_of
 from proxyguard.trial.rows import MISSING
 
@@ -260,6 +260,7 @@ def default_demands(
     *,
     records: int,
     exposure: bool,
+    columns: DeclaredColumns,
 ) -> tuple[list[Demand], list[str]]:
     """Return what is required of a release, and what is not asked.
 
@@ -277,6 +278,8 @@ def default_demands(
         How many records judge: few cannot tell small differences of many shares.
     exposure
         Whether attacks are asked for.
+    columns
+        How columns are declared to be read: bins of dates have dates between them.
 
     Raises
     ------
@@ -288,7 +291,7 @@ def default_demands(
     given = {name: _limit(name, {**coarse, **limits}) for name in LIMITS}
     demands = [] if outcome is None else list(_losses(outcome, given))
     fine = records >= MANY and 9 * comb(len(kinds), 2) <= CELLS
-    coded, uncoded = _codings(development, kinds, 3 if fine else 2)
+    coded, uncoded = _codings(development, kinds, columns, 3 if fine else 2)
     if uncoded:
         notes.append(
             f"shares are not asked of {quoted(uncoded)}: constant, comments, or texts that hardly "
@@ -373,14 +376,15 @@ class AskedColumn:
 
 
 def _codings(
-    development: pd.DataFrame, kinds: Mapping[str, str], cells: int
+    development: pd.DataFrame, kinds: Mapping[str, str], columns: DeclaredColumns, cells: int
 ) -> tuple[list[AskedColumn], list[str]]:
     """Return the columns that shares are asked of, in so many cells, and the other columns."""
     coded, uncoded = [], []
     read = typed(development, kinds, MISSING)
     for name, kind in kinds.items():
+        notation = notation_of(columns.get(name, ColumnPart()))
         column = (
-            _bins(name, read[name], cells)
+            _bins(name, read[name], cells, days=notation is not None and notation.has_days)
             if kind == "number"
             else (_groups(name, read[name], cells))
         )
@@ -391,7 +395,8 @@ def _codings(
     return coded, uncoded
 
 
-def _bins(name: str, values: pd.Series[float], cells: int) -> AskedColumn | None:
+def _bins(name: str, values: pd.Series[float], cells: int, *, days: bool) -> AskedColumn | None:
+    """Return a column's bins, or nothing of a constant; between those of dates are whole days."""
     finite = np.asarray(values, dtype=np.float64)
     finite = finite[np.isfinite(finite)]
     distinct = np.unique(finite)
@@ -400,8 +405,14 @@ def _bins(name: str, values: pd.Series[float], cells: int) -> AskedColumn | None
     # Of so few values every one is a bin; else each bin has as many rows.
     parts = np.arange(1, cells) / cells
     ends = distinct[1:] if distinct.size <= cells else np.quantile(finite, parts)
-    texts = list(dict.fromkeys(decimal(end) for end in ends if end > distinct[0]))
-    return AskedColumn(name=name, ends=tuple(texts or [decimal(distinct[1])]))
+    written = _day if days else decimal
+    texts = list(dict.fromkeys(written(end) for end in ends if end > distinct[0]))
+    return AskedColumn(name=name, ends=tuple(texts or [written(distinct[1])]))
+
+
+def _day(days: float) -> str:
+    """Return the first date that begins so many days after 1970-01-01, or later."""
+    return str(np.datetime64("1970-01-01", "D") + ceil(days))
 
 
 def _groups(name: str, values: pd.Series[str], cells: int) -> AskedColumn | None:

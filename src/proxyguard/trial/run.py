@@ -443,6 +443,7 @@ class _Trying:
             settings.limits,
             records=len(rows.target),
             exposure=settings.exposure,
+            columns=self.columns,
         )
         self.notes += unasked
         releases = () if generators else names[FILES]
@@ -476,7 +477,7 @@ class _Trying:
             with audit.folder.step():
                 Opener(audit.place, audit.home, report=False).open()
                 dates = {column.name for column in columns if column.kind == "date"}
-                seen = SeenRecord.of(audit, names, len(rows.target), dates)
+                seen = SeenRecord.of(audit, names, len(rows.target))
                 strange = [*self._strange(audit, kinds, dates)]
         unseen = rows.standing.unseen
         # Of files it is known already which cannot be used, and why, in better words.

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import floor
 
 import numpy as np
 
@@ -44,7 +42,6 @@ from proxyguard.trial.demands import Demand
 from proxyguard.trial.rows import Standing
 from proxyguard.trial.trial import SeenConclusion, SeenRequirement, SeenVerdict
 
-_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 # How the two sides of a query are called; the sign of a deviation says which it is.
 SIDES = (" (target above release)", " (target below release)")
 
@@ -66,14 +63,9 @@ class SeenRecord:
     names: Mapping[str, Sequence[str]]
     """The releases as the user calls them, in the order of the evidence."""
     n_records: int
-    dates: Collection[str]
-    """Columns of dates, whose bins are days since 1970-01-01."""
 
     @classmethod
-    def of(
-        cls, audit: Audit, names: Mapping[str, Sequence[str]], n_records: int,
-        dates: Collection[str],
-    ) -> SeenRecord:  # fmt: skip
+    def of(cls, audit: Audit, names: Mapping[str, Sequence[str]], n_records: int) -> SeenRecord:
         """Return the record of the one target that a trial's audit has."""
         registry = audit.folder.registry(audit.journal())
         (member,) = registry.declaration.members
@@ -88,7 +80,6 @@ class SeenRecord:
             measures=measures_in(registry, member),
             names=names,
             n_records=n_records,
-            dates=dates,
         )
 
     def promises(self, demand: Demand) -> tuple[str, ...]:
@@ -122,9 +113,7 @@ class SeenRecord:
             makers=tuple(maker for maker, names in makers.items() for _ in names),
             releases=tuple(name for names in self.names.values() for name in names),
             estimates=tuple(float(e) for e in estimates[np.arange(len(estimates)), widest]),
-            where=tuple(
-                _where(self.measures[at[j]], self.dates) if several else "" for j in widest
-            ),
+            where=tuple(_where(self.measures[at[j]]) if several else "" for j in widest),
         )
 
     @cached_property
@@ -354,19 +343,11 @@ def _of_unusable(unusable: Mapping[str, str]) -> Iterator[SeenConclusion]:
         )  # fmt: skip
 
 
-def _where(measure: Measure, dates: Collection[str]) -> str:
+def _where(measure: Measure) -> str:
     """Return which share or mean a measure is about, without what all of its kind are called."""
     if measure.query is not None and measure.query.cell:
-        return ", ".join(
-            f"{column} = {_NUMBER.sub(_day, label) if column in dates else label}"
-            for column, label in measure.query.cell
-        )
+        return ", ".join(f"{column} = {label}" for column, label in measure.query.cell)
     name = measure.requirement.name
     for side in SIDES:
         name = name.removesuffix(side)
     return name.removeprefix(f"{measure.part}: ")
-
-
-def _day(days: re.Match[str]) -> str:
-    """Return the date of a number of days since 1970-01-01; its time of day is left out."""
-    return str(np.datetime64("1970-01-01", "D") + floor(float(days[0])))
