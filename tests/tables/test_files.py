@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxyguard.errors import TableError
-from proxyguard.registry.target import TableReading
+from proxyguard.registry.target import ColumnPart, TableReading
 from proxyguard.tables import files
 from proxyguard.tables.columns import as_text, as_texts, kinds_of, typed
 from proxyguard.tables.files import (
@@ -262,11 +262,16 @@ def test_numbers_written_in_full_are_read_as_the_numbers_they_were(values: list[
     assert typed(frame, {"x": "number"}, MISSING)["x"].tolist() == values
 
 
-def test_missing_values_are_no_numbers_in_a_number_column_and_text_in_a_text_column() -> None:
-    frame = text_frame(x=["1", "", "NA"], y=["a", "", "NA"])
-    found = typed(frame, {"x": "number", "y": "text"}, MISSING)
+@pytest.mark.parametrize("release", [False, True])
+def test_missing_values_are_no_numbers_and_no_text(release: bool) -> None:
+    frame = text_frame(x=["1", "", "NA"], y=["a", "-", "NA"], country=["DE", "", "NA"])
+    kinds, declared = {"x": "number", "y": "text", "country": "text"}, {
+        "y": ColumnPart(missing=("-",)), "country": ColumnPart(kind="category")
+    }  # fmt: skip
+    found = typed(frame, kinds, MISSING, declared, release=release)
     np.testing.assert_array_equal(found["x"].to_numpy(), [1.0, np.nan, np.nan])
-    assert found["y"].tolist() == ["a", "", "NA"]
+    assert found["y"].tolist() == ["a", "", ""]
+    assert found["country"].tolist() == ["DE", "", "NA"]  # declared as text: as it is written
 
 
 @pytest.mark.parametrize("wrong", ["five", "1,5", "0x10", "1_000", "NA ", "nan", "1 2", "True"])

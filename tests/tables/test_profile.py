@@ -63,6 +63,17 @@ def test_what_is_to_be_typed_is_toml_that_a_declaration_takes(messy: TableProfil
     assert "used as a number" in again["admitted"].use
 
 
+def test_words_for_gaps_in_text_are_missing_as_declared_and_others_are_told() -> None:
+    frame = pd.DataFrame({"smoker": ["yes", "no", "n/a", "-"] * 5})
+    (column,) = profile_table(frame, missing=["", "n/a"]).columns
+    assert (column.missing, column.levels) == (0.25, 3)
+    assert column.use == 'used as 3 categories, "-" among them'
+    assert column.otherwise == 'smoker = { missing = ["-"] }'
+    (column,) = profile_table(frame, {"smoker": ColumnPart(missing=("-", "n/a"))}).columns
+    assert (column.missing, column.levels) == (0.5, 2)
+    assert column.use == 'used as 2 categories; "-" or "n/a" is a missing value'
+
+
 def test_an_id_is_proposed_for_exclusion_and_a_measurement_is_not() -> None:
     rng = np.random.default_rng(1)
     frame = pd.DataFrame(

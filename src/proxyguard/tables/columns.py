@@ -60,7 +60,7 @@ def typed(
     kinds
         Which columns to return, and whether each holds a "number" or "text".
     missing
-        Texts that stand for a missing number.
+        Texts that stand for a missing value.
     columns
         How columns are declared to be read, where that is not seen from their values.
     release
@@ -128,10 +128,11 @@ def have_value(values: Series | NDArray[np.object_], missing: Iterable[str]) -> 
 
 
 def _texts(values: Series, part: ColumnPart, missing: Sequence[str]) -> Series:
-    """Return a column as texts, with the empty one where a declared text stands for a gap."""
+    """Return a column as texts, with the empty one where a text stands for a missing value."""
     texts = as_texts(values)
-    if part.missing:
-        texts = texts.where(~texts.isin(list(part.missing)), "")
+    # A column that is declared as text stays as it is written: "NA" is a country.
+    gaps = [*part.missing, *(() if part.holds == "text" else missing)]
+    texts = texts.where(~texts.isin(gaps), "")
     return texts.where(texts.isin(list(missing)), texts.map(fold)) if part.fold_case else texts
 
 
@@ -157,7 +158,7 @@ def numbers_in(
     values
         The column, of any type that a column may have.
     missing
-        Texts that stand for a missing number.
+        Texts that stand for a missing value.
     part
         How it is declared to be read.
     release
@@ -265,7 +266,7 @@ def kinds_of(
     frame
         The development part: the target is never asked what its columns hold.
     missing
-        Texts that stand for a missing number.
+        Texts that stand for a missing value.
     text
         Columns that hold text by their role, such as labels, also where they read as numbers.
     columns

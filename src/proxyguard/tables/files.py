@@ -628,7 +628,7 @@ class Schema:
     """
 
     kinds: Mapping[str, str]  # column -> "number" or "text"
-    missing: tuple[str, ...] = ()  # texts that stand for a missing number
+    missing: tuple[str, ...] = ()  # texts that stand for a missing value
     columns: DeclaredColumns = field(default_factory=dict)  # how they are declared to be read
     predictions: bool = False  # of target records, made elsewhere; kinds are then not looked at
     labelled: str | None = None  # the outcome, without which a row is no record of a release
@@ -653,7 +653,7 @@ class Schema:
         kinds : mapping or pairs
             The columns of the table with their kinds, as they were sealed.
         missing : iterable of str
-            Texts that stand for a missing number.
+            Texts that stand for a missing value.
         columns : mapping, optional
             How columns are declared to be read.
         generator : str, optional

@@ -146,7 +146,7 @@ def profile_table(
     columns
         How columns are declared to be read.
     missing
-        Texts that stand for a missing number; those of ``target.read`` unless told.
+        Texts that stand for a missing value; those of ``target.read`` unless told.
     roles
         What columns are that are no features, in words: {"ill": "is predicted"}.
 
@@ -215,7 +215,7 @@ def _profile(values: Series, part: ColumnPart | None, role: str | None) -> Colum
     low, high = (None, None) if facts.ends is None else (_shown(end, facts) for end in facts.ends)
     key = toml_key(name)
     use, otherwise, warning = _words(facts, declared)
-    if part is not None and part.missing and facts.kind in ("number", "date"):
+    if part is not None and part.missing:
         use = f"{use}; {' or '.join(map(toml, part.missing))} is a missing value"
     if role is not None:
         use = role if role != PREDICTED or not facts.labels else f"{role}: {some(facts.labels, 6)}"
@@ -284,7 +284,8 @@ def _of_texts(name: str, values: Series, declared: ColumnPart | None) -> _Facts:
     spelt = Counter(map(fold, texts))
     alike = tuple(sorted((t for t in texts if spelt[fold(t)] > 1), key=lambda t: (fold(t), t)))
     labels = tuple(map(repr, sorted(texts)))
-    return _Facts("category", len(texts), missing, alike=alike, labels=labels)
+    gaps = () if declared is not None else tuple(t for t in texts if reads_as_gap(t))
+    return _Facts("category", len(texts), missing, gaps=gaps, alike=alike, labels=labels)
 
 
 def _shown(end: float, facts: _Facts) -> str:
@@ -366,4 +367,7 @@ def _words(facts: _Facts, declared: ColumnPart | None) -> tuple[str, str, str | 
             f"has {some(list(map(repr, facts.alike)), 4)}, which count as different values though "
             "they differ in capital letters alone"
         )  # fmt: skip
+    if facts.gaps:
+        gaps, line = " or ".join(map(toml, facts.gaps)), column_toml(ColumnPart(missing=facts.gaps))
+        return f"used as {facts.levels:,} categories, {gaps} among them", line[2:-2], None
     return f"used as {facts.levels:,} categories", "exclude = true", None
