@@ -161,6 +161,8 @@ def test_everything_published_is_rounded_and_a_stranger_decides_the_same(tmp_pat
     assert set(evidence["diagnostics"]) == {"label", "unscored"}
     assert "auc" in exact["diagnostics"]
     assert predicate["disclosure"]["digits"] == 2
+    page = audit.folder.read("report.html").decode()
+    assert "Every statistic is rounded to 2 digits, against the claim.</p>" in page
     seen = plain_texts(audit.folder.path)
     assert "rounding is no privacy guarantee" in seen
     # The target is the same table part, so the exact statistics of the other audit are its own.

@@ -359,3 +359,26 @@ def test_pictures_of_the_cells_of_a_query_have_headings_that_tell_them_apart() -
         "age = 61 and over, ward = all others ↑", "age = 61 and over, ward = all others ↓",
     ]  # fmt: skip
     assert [p.title.partition(": all releases")[0] for p in pictures] == cells
+
+
+def test_long_headings_have_two_lines_and_keep_both_ends() -> None:
+    ends = ("under 1961-01-10", "1961-01-10 and over")
+    cells = [f"two-way shares: Geburtsdatum = {a}, Readmission 30d = {b} (target above release)"
+             for a in ends for b in ("all others", "no")]  # fmt: skip
+    pictures = [release_picture(name, 0.1, ["r.csv"], [0.0], [None]) for name in cells]
+    first, *_ = headings = [
+        [mark.text for mark in p.marks if isinstance(mark, Writing) and mark.y <= 20.0]
+        for p in pictures
+    ]
+    assert len({*map(tuple, headings)}) == 4
+    assert "…" not in "".join(map("".join, headings))
+    assert " ".join(first) == "Geburtsdatum = under 1961-01-10, Readmission 30d = all others ↑"
+    long = release_picture(f"{'a' * 300} of one", 0.1, ["r"], [0.0], [None]).marks[0]
+    assert isinstance(long, Writing)
+    assert long.text.startswith("aaaa")
+
+
+def test_a_picture_names_the_releases_at_its_ends() -> None:
+    picture = release_picture("risk", 0.5, ["a.csv", "b.csv", "c.csv"], [0.3, 0.1, 0.2], [None] * 3)
+    words = [mark.text for mark in picture.marks if isinstance(mark, Writing)]
+    assert "sorted: b.csv to a.csv" in words

@@ -44,6 +44,7 @@ from proxyguard.report.picture import (
     labelled,
     legend,
     plain,
+    shorten,
     stack,
     text_width,
     thinned,
@@ -419,15 +420,19 @@ def release_picture(
     named = f" of {plain(limit)}{unit}" if unit else ""
     below = f"{met:,} of {count(R, 'estimate')} below the limit{named}{favorable}"
     marks: list[Mark] = [Writing(0.0, 31.0, below, "quiet", size=11.0), *_axis(at, limit)]
+    order = sorted(range(R), key=lambda r: (estimates[r], r))
     if R <= DOTS:
-        order = sorted(range(R), key=lambda r: (estimates[r], r))
         marks += _dots(at, limit, [(releases[r], estimates[r], scores[r]) for r in order])
     else:
         marks += _curve(at, limit, sorted(estimates))
     marks.append(Line(LEFT, at(limit), RIGHT, at(limit), "limit"))
-    marks.append(Writing(LEFT, HEIGHT - 8.0, f"{count(R, 'release')}, sorted", "quiet"))
+    ends = f"sorted: {releases[order[0]]} to {releases[order[-1]]}" if R > 1 else releases[0]
+    over = f"{beyond} beyond the scale" if beyond else ""
+    room = RIGHT - LEFT - (text_width(over, 12.0) + 12.0 if beyond else 0.0)
+    words = shorten(ends, room)
+    marks.append(Writing(LEFT, HEIGHT - 8.0, words, "quiet"))
     if beyond:
-        marks.append(Writing(RIGHT, HEIGHT - 8.0, f"{beyond} beyond the scale", "quiet", "end"))
+        marks.append(Writing(RIGHT, HEIGHT - 8.0, over, "quiet", "end"))
     says = (
         f"{met} of {count(R, 'estimate')} are below the limit {plain(limit)}{unit}{favorable}. "
         f"Estimates lie between {beside(min(estimates), limit)} and "

@@ -203,10 +203,12 @@ def requirement_table(sources: Sources, name: str) -> ReportTable:
             f"{met} / {below} of {len(estimate)}", group.tests[j],
         ))  # fmt: skip
     sure = bounds_words(name, group, sources.verdict(name))
+    level = "simultaneous for all" if "at once with" in sure else "each by itself"
     return table(
         f"Requirements: {name}",
         ("requirement", "limit", "limit's rule", sources.counted(name), "least", "mean", "largest",
-         "largest upper bound", "estimate / upper bound below the limit", "test"),
+         f"largest upper bound, {level}", f"estimate / upper bound, {level}, below the limit",
+         "test"),
         rows,
         f"Estimates over the releases. {sure}; they are for reading and decide nothing."
         + rounded_words(sources) + left_out(group, len(places)),

@@ -41,7 +41,7 @@ from proxyguard.report.charts import (
     waterfalls_of,
 )
 from proxyguard.report.compare import Comparison
-from proxyguard.report.evidence import left_out, nearest_limits
+from proxyguard.report.evidence import left_out, nearest_limits, rounded_words
 from proxyguard.report.exposure import MOST_ATTACKS, exposure_pictures, figures_of
 from proxyguard.report.glossary import Term, terms
 from proxyguard.report.picture import Picture, evalue_words, plain, to_icon, to_svg
@@ -519,6 +519,7 @@ def to_html(report: Report, sources: Sources) -> str:
         contents=[(name, words) for name, words, there in present if there],
         groups=groups,
         evidence=evidence,
+        rounded=rounded_words(sources),
         exposed=exposed,
         exposure_tables=tables.get("exposure", []),
         budget=budget,

@@ -146,20 +146,23 @@ def text_width(text: str, size: float) -> float:
 
 
 def shorten(text: str, width: float, size: float = 12.0) -> str:
-    """Return a text that fits, its end replaced by an ellipsis where it would not.
+    """Return a text that fits, its middle replaced by an ellipsis where it would not.
+
+    Names that are cut are told apart by either end: what they are of, and which side or cell.
 
     Examples
     --------
     >>> shorten("a requirement with a long name", 80.0)
-    'a require…'
+    'a req…name'
     """
     plain = " ".join(text.split())
     if text_width(plain, size) <= width:
         return plain
+    head, tail = plain[: len(plain) // 2], plain[len(plain) // 2 :]
     # Letters are dropped one by one: their widths differ.
-    while plain and text_width(plain + "…", size) > width:
-        plain = plain[:-1]
-    return plain.rstrip() + "…"
+    while head and text_width(f"{head}…{tail}", size) > width:
+        head, tail = (head, tail[1:]) if len(tail) > len(head) else (head[:-1], tail)
+    return f"{head.rstrip()}…{tail.lstrip()}"
 
 
 def centred(x: float, text: str, kind: str, y: float, *, size: float = 12.0) -> Writing:
@@ -261,8 +264,14 @@ def framed(
 ) -> Picture:
     """Return a picture as wide as all are, under a heading that it may have."""
     size = 13.0 if text_width(heading, 14.0) <= WIDTH else 11.0
-    words = shorten(heading, WIDTH, size + 1.0)
-    top = [Writing(0.0, 14.0, words, "strong", size=size)] if heading else []
+    first, rest = "", " ".join(heading.split())
+    if text_width(rest, size + 1.0) > WIDTH:  # two lines, in the place that one has otherwise
+        blanks = [k for k, sign in enumerate(rest[:-2]) if sign == " "]  # no arrow stands alone
+        fits = [k for k in blanks if text_width(rest[:k], size + 1.0) <= WIDTH]
+        first, rest = rest[: fits[-1]] if fits else "", rest[fits[-1] + 1 :] if fits else rest
+    words = shorten(rest, WIDTH, size + 1.0)
+    top = [Writing(0.0, 8.0, first, "strong", size=size)] if first else []
+    top += [Writing(0.0, 20.0 if first else 14.0, words, "strong", size=size)] if heading else []
     return Picture(width=WIDTH, height=height, title=title, says=says, marks=(*top, *marks))
 
 
