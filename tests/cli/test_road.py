@@ -43,6 +43,21 @@ def test_init_says_what_is_to_be_put_where_and_what_to_type(tmp_path: Path) -> N
     assert lines[-1] == f"Next: proxyguard check {folder}"
 
 
+def test_after_the_seal_files_that_are_still_to_be_made_are_asked_for(tmp_path: Path) -> None:
+    files = 'generator = "files"\noptions = { folder = "drawn", pattern = "*.csv", first = 100 }'
+    write_table(tmp_path / "data" / "table.csv")
+    folder, _ = begun(tmp_path, DECLARATION.replace('generator = "bootstrap"', files))
+    place = f"{tmp_path / 'drawn'}: the folder of the releases"
+    asked = [f"Put first beside the folder, or where --data points: {place}",
+             f"Next: proxyguard register {folder}"]  # fmt: skip
+    done = typed(folder, "seal", "--data", str(tmp_path / "data"))
+    assert done.stdout.splitlines()[-2:] == asked
+    status = CliRunner().invoke(app, ["status", str(folder)])
+    assert status.stdout.splitlines()[-2:] == asked
+    (tmp_path / "drawn").mkdir()
+    assert "Put first" not in CliRunner().invoke(app, ["status", str(folder)]).stdout
+
+
 def test_init_shows_the_code_that_a_page_brings(tmp_path: Path) -> None:
     text = DECLARATION.replace('generator = "bootstrap"\n', CODE).replace(
         '"fixed_logistic"', '"theirs:Learner"'

@@ -166,7 +166,9 @@ class Audit:
 
     def begun(self) -> Begun:
         """Return what the declaration wants put where, and whose code it runs."""
-        return begun(self.folder.declaration(), self.place.data, self.folder.path.parent)
+        sealed = self.journal().ledger.has(Stage.SEALED)
+        declaration, beside = self.folder.declaration(), self.folder.path.parent
+        return begun(declaration, self.place.data, beside, sealed=sealed)
 
     def check(self, *, draw: bool = True) -> Check:
         """Say whether the audit could succeed as declared, before anything irreversible.

@@ -845,7 +845,9 @@ class Begun:
     """Code of others that the declaration itself holds, by the mechanism that is made of it."""
 
 
-def begun(declaration: Declaration, data: DataFolders, beside: Path) -> Begun:
+def begun(
+    declaration: Declaration, data: DataFolders, beside: Path, *, sealed: bool = False
+) -> Begun:
     """Return what a declaration wants.
 
     Parameters
@@ -856,10 +858,12 @@ def begun(declaration: Declaration, data: DataFolders, beside: Path) -> Begun:
         Where its tables are looked for.
     beside
         The folder that the audit's folder lies in, as it was typed.
+    sealed
+        Whether the tables are in the folder already, so that only releases may be wanting.
     """
     missing: list[str] = []
     for member in declaration.members:
-        for name, what in _tables(member):
+        for name, what in (*(() if sealed else _tables(member)), *_releases(member)):
             try:
                 data.find(name)
             except TableError:
@@ -896,6 +900,10 @@ def _tables(member: Member) -> Iterator[tuple[str, str]]:
         )  # fmt: skip
     if member.development.table is not None:
         yield member.development.table, "the real rows that releases stand in for"
+
+
+def _releases(member: Member) -> Iterator[tuple[str, str]]:
+    """Yield the releases that a member names, and folders of them."""
     for release in member.release:
         yield release.file, "a release"
     for mechanism in member.mechanism:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from proxyguard.cli import junit, show
+from proxyguard.errors import RegistryError
 
 if TYPE_CHECKING:
     from proxyguard.audit.verify import Verification
@@ -172,6 +174,10 @@ def status(folder: show.Folder, json: show.Json = False) -> None:
     show.say(f"Ledger head {standing.head}")
     for count in standing.draws:
         show.say(count.words)
+    if standing.next in ("register", "draw"):
+        with suppress(RegistryError):  # of a declaration that was changed: the next step says it
+            for line in show.missing_lines(show.audit_of(folder, None).begun().missing):
+                show.say(line)
     show.say(standing.next_words(folder))
 
 

@@ -291,6 +291,18 @@ def _head(folder: Path) -> str:
     return AuditFolder(folder).journal().ledger.head
 
 
+def missing_lines(missing: Iterable[str]) -> Iterator[str]:
+    """Yield what the next step needs and has not, such as releases that nobody has made yet.
+
+    Parameters
+    ----------
+    missing
+        Tables and folders that are not there.
+    """
+    for line in missing:
+        yield f"Put first beside the folder, or where --data points: {line}"
+
+
 def stated_lines(about: Sequence[str]) -> Iterator[str]:
     """Yield what stays the author's word; the report has the sentences.
 

@@ -78,8 +78,7 @@ def init(
 def _begun_lines(written: Path, begin: Begun) -> Iterator[str]:
     """Yield what has to be put where, and which code of others would run: it is shown."""
     yield f"{written} is written from what you named."
-    for line in begin.missing:
-        yield f"Put first beside the folder, or where --data points: {line}"
+    yield from show.missing_lines(begin.missing)
     for name, text in begin.carried:
         yield (
             f"{name!r} is code that this declaration holds. check and every later step run it on "
@@ -172,7 +171,8 @@ def seal(
     words = show.ask_passphrase(passphrase, confirm=True)
     audit = show.audit_of(folder, home, data)
     sealing = audit.seal(passphrase=words, steward=steward)
-    after = () if json else [audit.status().next_words(folder)]
+    next_words = audit.status().next_words(folder)
+    after = () if json else [*show.missing_lines(audit.begun().missing), next_words]
     show.answer(json, sealing.to_dict(), _sealing_lines(sealing), folder=folder, after=after)
 
 
