@@ -17,6 +17,7 @@ from proxyguard.documents.registry import (
     RegisteredMember,
     RegisteredProcedure,
     Registry,
+    ReleaseFile,
     SourceModel,
 )
 from proxyguard.registry.declaration import Declaration
@@ -65,6 +66,17 @@ def test_the_model_that_was_really_chosen_is_told_for_source_and_releases() -> N
     shown = release_lists(sources)[0]
     at = shown.columns.index("model chosen")
     assert [row[at] for row in shown.rows] == ["forest", "logistic", "forest"]
+
+
+def test_releases_that_are_files_are_listed_with_their_files() -> None:
+    sources = synthetic_sources(R=3)
+    name = sources.group_names[0]
+    seeds = [release.rpartition("/")[2] for release in sources.groups[name].releases]
+    files = [ReleaseFile.model_construct(name=f"drawn/{s}.csv", seed=int(s)) for s in seeds]
+    made = DrawnMechanism.model_construct(generator="files", files=tuple(files))
+    shown = release_lists(replace(sources, registry=registered(mechanisms={name: made})))[0]
+    assert shown.columns[:2] == ["release", "file"]
+    assert [row[1] for row in shown.rows] == [f"drawn/{s}.csv" for s in seeds]
 
 
 def test_a_library_of_one_model_leaves_nothing_to_tell() -> None:

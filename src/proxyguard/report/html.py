@@ -413,6 +413,11 @@ def release_lists(sources: Sources) -> list[ReleaseList]:
         group = sources.groups[name]
         places = nearest_limits(group, MOST_COLUMNS)
         columns, rows = _estimates(group, places, sources.units(name))
+        files = _files(sources, name)
+        if files:
+            columns.insert(1, "file")
+            for row in rows:
+                row.insert(1, files.get(row[0].rpartition("/")[2], ""))
         models = selected(draws.get(name, ()))
         if len(set(models.values())) > 1:
             columns.append("model chosen")
@@ -433,6 +438,15 @@ def release_lists(sources: Sources) -> list[ReleaseList]:
             ReleaseList(index=index, name=name, columns=columns, rows=rows, data=data, note=note)
         )
     return lists
+
+
+def _files(sources: Sources, name: str) -> dict[str, str]:
+    """Return the files of a mechanism whose releases were made elsewhere, by the draws' seeds."""
+    members = {} if sources.registry is None else sources.registry.members
+    made = [member.drawn(name) for member in members.values()]
+    if len(made) != 1 or made[0] is None:  # of several members a seed is no one file
+        return {}
+    return {str(file.seed): file.name for file in made[0].files or () if file.seed is not None}
 
 
 def _estimates(
