@@ -373,7 +373,7 @@ def test_a_sample_without_replacement_is_tested_as_one(tmp_path: Path) -> None:
     audit = apart(tmp_path, 'file = "target.csv"', "design = { pool = 9000 }")
     losses, chunk = hand_losses(audit)
     found = evidence_of(audit, "bootstrap")
-    assert found["tests"] == ["bentkus", "bentkus"]
+    assert found["tests"] == ["betting_fixed", "betting_fixed"]
     np.testing.assert_allclose(
         found["derived"]["estimates"], losses.mean(axis=1), rtol=0, atol=1e-12
     )

@@ -171,7 +171,7 @@ def test_run_takes_all_steps_and_ends_with_the_code_of_the_worst_verdict(
     if decision == "violation":
         again = proxyguard(tmp_path, "run", "audit")
         assert again.returncode == code
-        assert "✗ VIOLATION: given" in again.stdout
+        assert "? VIOLATION: given (no guarantee remains)" in again.stdout
         assert "Anyone can check this: proxyguard verify audit" in again.stdout
 
 
