@@ -243,6 +243,22 @@ def test_the_counts_of_shares_are_rounded_and_verified(tmp_path: Path) -> None:
         assert all(count % 20 == 0 for count in (*column["count"], *column["count_low"]))
 
 
+def test_rounded_figures_are_not_counted_against_a_limit(tmp_path: Path) -> None:
+    audit = declared(tmp_path)
+    (audit.folder / "audit.toml").write_text(SHARES.replace('"0.3"', '"0.05"'))
+    said = [line for line in audit.check().warnings if "rounds against the claim" in line]
+    assert len(said) == 1
+    assert said[0].endswith("digits = 3 is fine enough")
+    audit.run()
+    assert [line for line in audit.check().warnings if "rounds against the claim" in line] == said
+    page = audit.folder.read("report.html").decode()
+    assert "estimate / upper bound" not in page
+    assert "estimates, rounded up, and the limit" in page
+    assert "pg-above" not in page.partition("</style>")[2]
+    assert "in steps of 0.1 of" in page
+    assert "have all estimates below their limits" not in page
+
+
 def test_few_records_and_many_releases_are_warned_of_by_check_and_seal(tmp_path: Path) -> None:
     audit = declared(tmp_path, rows=60, draws=80, disclosure="")
     said = [line for line in audit.check().warnings if "solve for the outcomes" in line]

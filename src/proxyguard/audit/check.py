@@ -76,6 +76,7 @@ from proxyguard.audit.seal import (
     mean_warnings,
     overlaps_of,
     prepare_member,
+    rounding_warnings,
 )
 from proxyguard.audit.twice import LIMIT, drawn_twice
 from proxyguard.documents.registry import ReleaseFile, ResolvedNumber, ResolvedRequirement
@@ -160,6 +161,22 @@ def check(workplace: Workplace, *, draw: bool = True) -> Check:
         The declaration itself cannot be read, or nothing can be learned on development data.
     """
     return _Checker(workplace, draw=draw).run()
+
+
+def _written_limits(member: Member) -> Iterator[tuple[str, Requirement]]:
+    """Yield what is known of limits that are plain numbers, before queries are made."""
+    for part in member.requirement:
+        if not isinstance(part.limit, str):
+            continue
+        if part.query is not None and part.query.marginals is not None:
+            yield (
+                part.name,
+                Requirement(
+                    name=part.name, low=-1, high=1, limit=float(part.limit), indicator=True
+                ),
+            )
+        elif part.loss is not None and member.target.predicted is not None:
+            yield part.name, provisional_measure(part, member, part.limit).requirement
 
 
 class _Unsealed(MemberDevelopment):
@@ -594,6 +611,10 @@ class _Checker:
     def _check_disclosure(self, member: Member) -> None:
         """Say what would be given away of the target."""
         sizes, result = self.sizes.get(member.name), self.result
+        with self._noting():
+            result.warnings += rounding_warnings(
+                member, self.declaration.digits, dict(_written_limits(member))
+            )
         if sizes is None:
             return
         with self._noting():
@@ -629,6 +650,11 @@ class _Checker:
         measures = measures_of(member, resolved)
         result.warnings += _absent_groups(development, measures)
         result.warnings += mean_warnings(declaration, member, requirements=len(measures), n=n)
+        result.warnings += rounding_warnings(
+            member,
+            declaration.digits,
+            {m.part or m.requirement.name: m.requirement for m in measures},
+        )
         self._judge_policies(
             development, measures, {name: float(risk) for name, risk in facts.risks.items()}
         )

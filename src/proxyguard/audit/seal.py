@@ -50,6 +50,7 @@ from proxyguard.losses.records import Records, weight_shares
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import Weighted, clusters_of
 from proxyguard.registry.fields import Query
+from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.target import StratifiedDesign, Target, WithoutReplacementDesign
 from proxyguard.seal.crypto import Holder, Passphrase, Recipient, identity_problem
 from proxyguard.seal.fingerprint import RecordSet, TablePrints, canonical_value
@@ -650,6 +651,11 @@ def releases_of(member: Member) -> int:
     return member.draws + len(member.release)
 
 
+# The steps of a disclosure that there should be below a limit, and the digits that it may have.
+SMALL_STEPS = 10
+DIGITS = range(1, 7)
+
+
 def mean_warnings(
     declaration: Declaration, member: Member, *, requirements: int, n: int
 ) -> list[str]:
@@ -690,6 +696,39 @@ def mean_warnings(
             f"{member.name}: rounding to {digits} digits changes no count out of {n:,} records; "
             f"{remedy}"
         )
+    return warnings
+
+
+def rounding_warnings(
+    member: Member, digits: int | None, requirements: Mapping[str, Requirement]
+) -> list[str]:
+    """Return of which limits a disclosure's step is no small part: what is just below them fails.
+
+    Parameters
+    ----------
+    member
+        The declared member.
+    digits
+        Of its disclosure; None where there is none.
+    requirements
+        One requirement for each declared one, with bounds and limit.
+    """
+    if digits is None:
+        return []
+    warnings = []
+    for name, requirement in requirements.items():
+        low, limit = requirement.low, requirement.limit
+        room = (limit - low if low >= 0.0 else abs(limit)) * (1.0 + 1e-9)
+        # Of a share the count is rounded, which lies between 0 and 1.
+        width = 1.0 if requirement.indicator else requirement.width
+        if 0.0 < room < SMALL_STEPS * width / 10**digits:
+            enough = next((d for d in DIGITS if SMALL_STEPS * width / 10**d <= room), None)
+            remedy = "no digits are" if enough is None else f"digits = {enough} is"
+            warnings.append(
+                f"{member.name}: {name}: a disclosure of {digits} digits rounds against the claim "
+                f"in steps of {width / 10**digits:g}, and the limit is {limit:g}: releases well "
+                f"below it may not score; {remedy} fine enough"
+            )
     return warnings
 
 

@@ -282,6 +282,11 @@ def _too_few(case: Unsettled) -> str:
     met = (
         f"{valid} of {case.releases} releases have all estimates below their limits on this target"
     )
+    if case.digits is not None and valid <= target * case.releases:
+        return (
+            f"by figures rounded to {case.digits} digits, against the claim, too few releases lie "
+            "below their limits; a fresh audit with more digits may count more"
+        )
     if valid > target * case.releases:
         return (
             f"{met}, too few releases to plan for a reliability above {target:.4g}: so many could "

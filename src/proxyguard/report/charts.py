@@ -24,7 +24,7 @@ from proxyguard.documents.certificate import (
 )
 from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.documents.ledger import Favored
-from proxyguard.report.evidence import budget_parts, by_room
+from proxyguard.report.evidence import budget_parts, by_room, rounding_digits
 from proxyguard.report.exposure import exposure_pictures, figures_of
 from proxyguard.report.picture import (
     WIDTH,
@@ -390,6 +390,7 @@ def release_picture(
     estimates: Sequence[float],
     scores: Sequence[int | None],
     unit: str = "",
+    digits: int | None = None,
 ) -> Picture:
     """Return every release's estimate, sorted, with how it scored.
 
@@ -410,6 +411,9 @@ def release_picture(
         releases have no score of their own.
     unit
         What stands behind limit and estimates, such as " kg".
+    digits
+        What a disclosure rounded the estimates to, against the release: then none is counted or
+        crossed out as above the limit, which it may be below.
     """
     R = len(releases)
     met = sum(estimate < limit for estimate in estimates)
@@ -419,12 +423,16 @@ def release_picture(
     at = Scale(low, high, BOTTOM, TOP)
     named = f" of {plain(limit)}{unit}" if unit else ""
     below = f"{met:,} of {count(R, 'estimate')} below the limit{named}{favorable}"
+    if digits is not None:
+        below = f"{count(R, 'estimate')}, rounded up, and the limit{named}{favorable}"
     marks: list[Mark] = [Writing(0.0, 31.0, below, "quiet", size=11.0), *_axis(at, limit)]
     order = sorted(range(R), key=lambda r: (estimates[r], r))
     if R <= DOTS:
-        marks += _dots(at, limit, [(releases[r], estimates[r], scores[r]) for r in order])
+        marks += _dots(
+            at, limit, [(releases[r], estimates[r], scores[r]) for r in order], digits is None
+        )
     else:
-        marks += _curve(at, limit, sorted(estimates))
+        marks += _curve(at, limit, sorted(estimates), digits is None)
     marks.append(Line(LEFT, at(limit), RIGHT, at(limit), "limit"))
     ends = f"sorted: {releases[order[0]]} to {releases[order[-1]]}" if R > 1 else releases[0]
     over = f"{beyond} beyond the scale" if beyond else ""
@@ -433,8 +441,9 @@ def release_picture(
     marks.append(Writing(LEFT, HEIGHT - 8.0, words, "quiet"))
     if beyond:
         marks.append(Writing(RIGHT, HEIGHT - 8.0, over, "quiet", "end"))
+    told = f"{met} of {count(R, 'estimate')} are below the limit {plain(limit)}{unit}{favorable}"
     says = (
-        f"{met} of {count(R, 'estimate')} are below the limit {plain(limit)}{unit}{favorable}. "
+        f"{told if digits is None else below}. "
         f"Estimates lie between {beside(min(estimates), limit)} and "
         f"{beside(max(estimates), limit)}{unit}."
     )
@@ -489,17 +498,23 @@ def _axis(at: Scale, limit: float) -> list[Mark]:
 SCORED = {1: ", scored favorably", 0: ", did not score favorably", None: ""}
 
 
-def _dots(at: Scale, limit: float, rows: Sequence[tuple[str, float, int | None]]) -> list[Mark]:
-    """Return a disc for each release, a ring without a favorable score, a cross above the limit."""
+def _dots(
+    at: Scale, limit: float, rows: Sequence[tuple[str, float, int | None]], exact: bool
+) -> list[Mark]:
+    """Return a disc for each release, a ring without a favorable score, a cross above the limit.
+
+    Of estimates that are not exact none is a cross.
+    """
     step = (RIGHT - LEFT) / len(rows)
     r = min(4.5, max(2.0, 0.3 * step))
     marks: list[Mark] = []
     for index, (name, estimate, score) in enumerate(rows):
         x, y = LEFT + (index + 0.5) * step, at(estimate)
         tip = f"{name}: {beside(estimate, limit)}{SCORED[score]}"
-        if score or (score is None and estimate < limit):
+        below = estimate < limit or not exact
+        if score or (score is None and below):
             marks.append(Circle(x, y, r, "estimate", tip))
-        elif estimate < limit:
+        elif below:
             marks.append(Circle(x, y, r - 0.5, "unscored", tip))
         else:
             # Strokes are too thin to point at: an unseen box over them has the words.
@@ -507,7 +522,7 @@ def _dots(at: Scale, limit: float, rows: Sequence[tuple[str, float, int | None]]
     return marks
 
 
-def _curve(at: Scale, limit: float, estimates: Sequence[float]) -> list[Mark]:
+def _curve(at: Scale, limit: float, estimates: Sequence[float], exact: bool) -> list[Mark]:
     """Return sorted values as a curve, and how many of them lie above the limit."""
     R = len(estimates)
     across = Scale(0.0, R - 1.0, LEFT, RIGHT)
@@ -515,7 +530,7 @@ def _curve(at: Scale, limit: float, estimates: Sequence[float]) -> list[Mark]:
     marks: list[Mark] = [Stroke(path, "curve")]
     above = sum(estimate >= limit for estimate in estimates)
     # Words stand on the side that has more room.
-    if 0 < above < R:
+    if exact and 0 < above < R:
         x = across(R - above - 0.5)
         marks.append(Line(x, at(limit) - 6.0, x, BOTTOM, "axis"))
         if x > (LEFT + RIGHT) / 2:
@@ -607,6 +622,7 @@ def requirement_pictures(sources: Sources, name: str, places: Sequence[int]) -> 
         release_picture(
             group.requirements[j], float(group.limits[j]), group.releases,
             [float(row[j]) for row in group.derived.estimates], scores, units[j],
+            rounding_digits(sources),
         )
         for j in places
     ]  # fmt: skip

@@ -188,6 +188,7 @@ def requirement_table(sources: Sources, name: str) -> ReportTable:
     group, rules, units = sources.groups[name], sources.rules(name), sources.units(name)
     estimates, upper = _array(group.derived.estimates), _array(group.derived.upper)
     rows, places = [], nearest_limits(group, MOST_ROWS)
+    exact = rounding_digits(sources) is None  # rounded figures are counted against no limit
     for j in places:
         requirement, estimate = group.requirements[j], estimates[:, j]
         limit = float(group.limits[j])
@@ -200,15 +201,15 @@ def requirement_table(sources: Sources, name: str) -> ReportTable:
             cut(estimate.max(), up=True, than=limit),
             "none" if group.derived.bounds_tests[j].endswith(UNBOUNDED)
             else cut(upper[:, j].max(), up=True, than=limit),
-            f"{met} / {below} of {len(estimate)}", group.tests[j],
+            *([f"{met} / {below} of {len(estimate)}"] if exact else []), group.tests[j],
         ))  # fmt: skip
     sure = bounds_words(name, group, sources.verdict(name))
     level = "simultaneous for all" if "at once with" in sure else "each by itself"
     return table(
         f"Requirements: {name}",
         ("requirement", "limit", "limit's rule", sources.counted(name), "least", "mean", "largest",
-         f"largest upper bound, {level}", f"estimate / upper bound, {level}, below the limit",
-         "test"),
+         f"largest upper bound, {level}",
+         *([f"estimate / upper bound, {level}, below the limit"] if exact else []), "test"),
         rows,
         f"Estimates over the releases. {sure}; they are for reading and decide nothing."
         + rounded_words(sources) + left_out(group, len(places)),
@@ -217,10 +218,20 @@ def requirement_table(sources: Sources, name: str) -> ReportTable:
 
 def rounded_words(sources: Sources) -> str:
     """Return that statistics are rounded, where a disclosure was registered."""
-    disclosure = None if sources.predicate is None else sources.predicate.disclosure
-    if disclosure is None:
+    digits = rounding_digits(sources)
+    if digits is None:
         return ""
-    return f" Every statistic is rounded to {disclosure.digits} digits, against the claim."
+    return (
+        f" Figures are in steps of {10.0**-digits:g} of a loss's range, so that one at or above a "
+        "limit may be below it: none is counted or crossed out by it. "
+        f"Every statistic is rounded to {digits} digits, against the claim."
+    )
+
+
+def rounding_digits(sources: Sources) -> int | None:
+    """Return the digits that statistics are rounded to; None where no disclosure is registered."""
+    disclosure = None if sources.predicate is None else sources.predicate.disclosure
+    return None if disclosure is None else disclosure.digits
 
 
 def binding_table(bindings: Sequence[ReportBinding]) -> ReportTable:

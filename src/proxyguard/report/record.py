@@ -44,6 +44,7 @@ from proxyguard.exact.sequential import sharp_boundary
 from proxyguard.printable import shortly
 from proxyguard.registry.parts import ClaimPart
 from proxyguard.registry.test import Bound
+from proxyguard.report.evidence import rounding_digits
 from proxyguard.report.sources import Entries, Sources, table
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.lineage import worst_met
@@ -406,6 +407,8 @@ def _intervals(sources: Sources) -> str:
 
 def _margins(name: str, sources: Sources) -> str:
     """Return the mean margin of the releases below the limit of a requirement, by mechanism."""
+    if rounding_digits(sources) is not None:
+        return "not told of rounded figures"
     words = []
     for mechanism in sources.group_names:
         group = sources.groups[mechanism]
