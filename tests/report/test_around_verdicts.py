@@ -156,7 +156,7 @@ def declared(name: str, **claim: Any) -> Compared:
     return Compared(place=name, report=build_report(synthetic_sources(R=3)), sources=sources)
 
 
-def test_a_comparison_begins_with_the_settings_that_differ() -> None:
+def test_a_comparison_shows_the_settings_that_differ_after_the_verdicts() -> None:
     found = compare([declared("a"), declared("b", mode="named")])
     assert found.settings.columns[0] == "setting"
     rows = {row[0]: row[1:] for row in found.settings.rows}
@@ -164,7 +164,7 @@ def test_a_comparison_begins_with_the_settings_that_differ() -> None:
     # What is alike is left out, and so are names and purposes, which always differ.
     assert not {"claim.reliability_target", "mechanism m.draws", "name", "purpose"} & set(rows)
     page = comparison_page(found)
-    assert page.index('id="settings"') < page.index('id="verdict"')
+    assert page.index('id="verdict"') < page.index('id="settings"')
 
 
 def test_audits_of_the_same_settings_say_so() -> None:
