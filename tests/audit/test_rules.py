@@ -422,15 +422,12 @@ def test_check_warns_where_a_policy_that_learns_nothing_would_pass(tmp_path: Pat
         ("iid", 'mode = "count"\ncalibrator = "capital"\ntest = "bentkus"', "no betting capital"),
         ("iid", 'mode = "named"\nthreshold = "0.01"', "mode named does not use threshold"),
         ("iid", 'test = { other = "bentkus" }', "tests name ['other'], the requirements are"),
-        ({"pool": 5000}, "group", "subgroup requirements condition on which records belong"),
     ],
 )
 def test_a_claim_that_is_not_covered_is_refused_with_the_reason(
     tmp_path: Path, set_apart: SetApart, design: object, claim: str, reason: str
 ) -> None:
     risk = RISK.replace("{limit}", '"0.3"')
-    if claim == "group":
-        risk, claim = risk + 'group = { first = "1" }\n', ""
     audit = new_audit(tmp_path, TARGET, PROCEDURE, risk, BOOTSTRAP, CLAIM, claim)
     if design != "iid":
         set_apart(audit, "design = { pool = 5000 }")

@@ -713,6 +713,8 @@ def test_the_survey_of_the_page_is_an_audit(tmp_path: Path) -> None:
             "weight": rng.choice([1.0, 2.0, 4.0], psu.size), "income": income,
             "spending": (0.7 * income).round(2), "employed": employed,
         })  # fmt: skip
+        if name == "synthetic":  # only the target was sampled by these
+            frame = frame.drop(columns=["stratum", "psu", "weight"])
         put(frame, tmp_path / "data" / f"{name}.csv")
     audit = certified(tmp_path, text)
     assert set(evidence_of(audit, "target")["tests"]) == {"betting_fixed"}
@@ -725,6 +727,24 @@ def test_the_survey_of_the_page_is_an_audit(tmp_path: Path) -> None:
     assert "| 80 clusters |" in report
     assert "missing by its record alone" not in report
     assert "within 0.5 of the release's ratio c" in report
+
+
+def test_columns_of_the_design_may_be_said_to_be_lacking(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", SURVEY.read_text("utf-8"), re.DOTALL)
+    said = text.replace('"synthetic.csv"', '"synthetic.csv"\nlacks = ["stratum", "psu", "weight"]')
+    (member,) = read_declaration(said).members
+    assert member.spared("synthetic") >= {"stratum", "psu", "weight"}
+
+
+def test_a_group_in_strata_of_clusters_is_refused_before_anything_is_sealed(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", SURVEY.read_text("utf-8"), re.DOTALL)
+    said = text.replace('limit = "0.5"', 'limit = "0.5"\ngroup = { employed = "yes" }')
+    said = said.replace('missing_outcomes = "worst"', "")
+    words = (
+        r"'spending per income': .* the design is StratifiedClusters: .* ratio = \[ABOVE, BELOW\]"
+    )
+    with pytest.raises(RegistryError, match=words):
+        audit_of(tmp_path, said).check()
 
 
 def test_a_reserve_leaves_out_what_has_no_outcome_after_it_was_chosen(tmp_path: Path) -> None:

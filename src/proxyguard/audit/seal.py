@@ -530,7 +530,9 @@ def _check_missing(
         if name in averaged and kind == "number" and np.isnan(numbers[name].to_numpy()).any():
             raise TableError(
                 f"target: column {name!r} has missing values, and a requirement is about its "
-                "mean; mend the column, or ask for the share of something that is always there"
+                "mean, whatever its group; mend the column, or ask for the mean where it is there "
+                "as ratio = [FILLED, THERE]: in every table THERE is 1 where the number is there "
+                "and 0 elsewhere, FILLED the number and 0 elsewhere"
             )
         if kind != "number" or name in member.excluded or name == target.outcome:
             continue

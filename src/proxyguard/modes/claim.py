@@ -438,6 +438,18 @@ def component(kind: type[SomeClaim], **values: object) -> SomeClaim:
     return made
 
 
+def group_objections(design: Design) -> list[str]:
+    """Return why a design does not cover requirements about a subgroup; empty if it does."""
+    if isinstance(design, Iid | Weighted):
+        return []
+    return [
+        "subgroup requirements condition on which records belong to the group, which is covered "
+        f"for iid and for weighted records; the design is {type(design).__name__}: ask for the "
+        "group's mean as a query, ratio = [ABOVE, BELOW], where in every table column BELOW is 1 "
+        "in the group and 0 elsewhere, and ABOVE the number in the group and 0 elsewhere"
+    ]
+
+
 def _requirement_objections(design: Design, requirements: Requirements) -> list[str]:
     names = [r.name for r in requirements]
     reasons = []
@@ -449,11 +461,8 @@ def _requirement_objections(design: Design, requirements: Requirements) -> list[
     alike = alike_names(list(dict.fromkeys(names)))
     if alike is not None:
         reasons.append(f"requirement names must differ to the eye too: {alike}")
-    if any(r.group is not None for r in requirements) and not isinstance(design, Iid | Weighted):
-        reasons.append(
-            "subgroup requirements condition on which records belong to the group, which is "
-            f"covered for iid records; the design is {type(design).__name__}"
-        )
+    if any(r.group is not None for r in requirements):
+        reasons += group_objections(design)
     exposed = [r.name for r in requirements if r.form is Form.EXPOSURE]
     if exposed and clusters_of(design) is not None:
         reasons.append(

@@ -15,6 +15,7 @@ from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from proxyguard.errors import RegistryError
 from proxyguard.modes.catalog import ramp_modes
+from proxyguard.modes.claim import group_objections
 from proxyguard.printable import found
 from proxyguard.registry.explain import explain_errors, explain_toml
 from proxyguard.registry.exposure import (
@@ -84,6 +85,7 @@ class Member(DeclarationPart):
         self._check_units()
         self._check_columns()
         self._check_missing()
+        self._check_groups()
         self._check_procedure()
         self._check_blocks()
         self._check_exposure()
@@ -169,7 +171,7 @@ class Member(DeclarationPart):
 
     def _check_lacking(self) -> None:
         """Refuse a named release without a column that is compared or weighs."""
-        needed = {str(self.target.outcome), *self.target.design_columns}
+        needed = {str(self.target.outcome), *self.target.design_columns} - self._designing
         needed = needed.union(*(r.release_columns for r in self.requirement))
         for release in self.release:
             if needed & set(release.lacks):
@@ -177,6 +179,13 @@ class Member(DeclarationPart):
                     f"{release.name!r} lacks {sorted(needed & set(release.lacks))}, which every "
                     "table must have"
                 )
+
+    def _check_groups(self) -> None:
+        """Refuse a group that the design does not cover: after the seal it would be too late."""
+        for r in self.requirement:
+            reasons = [] if r.group is None else group_objections(self.target.sampling_design)
+            if reasons:
+                raise ValueError(f"{r.name!r}: {reasons[0]}")
 
     def _check_blocks(self) -> None:
         blocks, design = self.development.blocks, self.target.design
@@ -316,20 +325,28 @@ class Member(DeclarationPart):
         release
             The name of one release, which may lack further columns.
         delivered
-            Whether releases were made elsewhere, as a named one is. These need no weights either:
-            only target records are weighted. A generator here may draw by those of its source.
+            Whether releases were made elsewhere, as a named one is. These need no strata, clusters
+            or weights either: only the target was sampled by them. A generator here may draw by
+            those of its source.
         """
         lacks = {part.name: part.lacks for part in self.release}
         target, unused = self.target, {*self.excluded}
         asked = {target.outcome, *target.design_columns}
-        if target.weight_column is not None and (delivered or release in lacks):
-            asked.discard(target.weight_column)
-            unused.add(target.weight_column)
+        if delivered or release in lacks:
+            asked -= self._designing
+            unused |= self._designing
         for requirement in self.requirement:
             asked |= requirement.release_columns
             for attack in requirement.attacks or ():
                 asked |= self.attacking.settings(attack).columns
         return frozenset(unused - asked) | set(lacks.get(release or "", ()))
+
+    @property
+    def _designing(self) -> frozenset[str]:
+        """The columns that the target's design alone reads: attacks read strata, too."""
+        target = self.target
+        strata = isinstance(target.design, StratifiedDesign) and bool(self.exposures)
+        return frozenset(target.design_columns[strata:])
 
     @property
     def withheld(self) -> frozenset[str]:
