@@ -35,6 +35,9 @@ TESTS = [("betting", "betting, approximately"), ("chernoff", "Chernoff, approxim
 # Modes that the page computes.
 PAGE_MODES = ("direct", "named")
 
+# A reliability below this says no more than that one release is valid.
+_NONE = 0.01
+
 # The largest share of the way from a limit to the lower bound that a slider offers as a margin.
 _ROOM = 0.98
 
@@ -50,6 +53,7 @@ class Slider:
     start: float
     step: str = "any"
     note: str = ""
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,7 @@ class PlanView:
     tests: list[tuple[str, str]]
     basis: list[str]
     unit: str
+    one: bool
 
 
 def plan_page(found: Recommendation) -> str:
@@ -85,9 +90,15 @@ def plan_page(found: Recommendation) -> str:
         tests=[] if any(r.two_valued for r in assumed.requirements) else tests,
         basis=_basis(found, assumed),
         unit=found.question.unit,
+        one=_one(found),
     )
     scripts = ("page.js", "bounds.js", "plan.js")
     return render_page("plan.html.j2", scripts, ("plan.css",), page=view)
+
+
+def _one(found: Recommendation) -> bool:
+    """Return whether a plan is of one release, of which no reliability is to be shown."""
+    return found.chosen.plan.releases == 1 and found.question.target < _NONE
 
 
 def _tests(found: Recommendation) -> list[tuple[str, str]]:
@@ -129,6 +140,7 @@ def _data(found: Recommendation, assumed: Assumptions) -> dict[str, Plain]:
         "n": plan.n,
         "releases": plan.releases,
         "unit": question.unit,
+        "one": _one(found),
         # The one size that was fixed while the other was searched for.
         "fixed": "" if (question.releases is None) == (question.n is None)
         else "draws" if question.n is None else "records",
@@ -150,21 +162,25 @@ def _sliders(found: Recommendation, assumed: Assumptions) -> list[tuple[str, lis
     question = found.question
     wanted = 100 * (question.power or WANTED)
     target = 100 * question.target
+    assumed_reliability = 100 * assumed.reliability
     dearest = 20.0 * max(question.record_cost, question.release_cost, 1.0)
     return [
         ("Sizes", [
             # By ratios: the script turns the share of the way into a number.
             Slider(name="records", label=f"target {question.unit}", low=0, high=1000, start=500),
-            Slider(name="draws", label="draws", low=0, high=1000, start=500),
+            Slider(name="draws", label="draws", low=0, high=1000, start=500,
+                   hidden=_one(found)),
         ]),
         ("Wanted", [
-            Slider(name="wanted", label="chance of validating", low=50, high=99, start=wanted),
-            Slider(name="target", label="reliability to show: more than", low=50, high=99,
-                   start=target, step="1" if target == round(target) else "any"),
+            Slider(name="wanted", label="chance of validating", low=min(50, wanted),
+                   high=max(99, wanted), start=wanted),
+            Slider(name="target", label="reliability to show: more than", low=min(50, target),
+                   high=max(99, target), start=target, hidden=_one(found),
+                   step="1" if target == round(target) else "any"),
         ]),
         ("Assumed of the mechanism", [
-            Slider(name="reliability", label="share of valid releases", low=50, high=100,
-                   start=100 * assumed.reliability),
+            Slider(name="reliability", label="share of valid releases", hidden=_one(found),
+                   low=min(50, assumed_reliability), high=100, start=assumed_reliability),
             *(
                 _margin(j, r, margin, assumed.spread)
                 for j, (r, margin) in enumerate(

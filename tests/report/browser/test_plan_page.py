@@ -263,3 +263,34 @@ def test_a_subgroup_has_its_share_and_its_cost_on_the_page(opened: Opener) -> No
     assumed = Assumptions.of(found.law, found.question)
     assert power == pytest.approx(direct(assumed, 6000, 60).power, abs=1e-9)
     assert abs(power - found.chosen.power.value) < 4 * found.chosen.power.standard_error
+
+
+def test_a_plan_of_one_release_is_shown_as_it_is(opened: Opener) -> None:
+    law = assumed_law([ERROR], margins=[0.08], reliability=1.0)
+    question = Question(
+        reliability_target="0.0001", alpha="0.01", n=358, releases=1, modes=["direct"],
+        tests=[ComponentTest.BINOMIAL],
+    )  # fmt: skip
+    found = recommend(law, question, repetitions=100)
+    page = open_page(opened, found)
+    said = page.locator(".pg-chance-words").inner_text()
+    assert said.startswith("chance that 358 records validate one release, for a cost")
+    assert (
+        not page.locator("#pg-draws, #pg-target, #pg-reliability, #pg-toml")
+        .filter(visible=True)
+        .count()
+    )
+    page.get_by_role("button", name="Take these sizes").click()
+    assert "validate one release" in page.locator(".pg-chance-words").inner_text()
+    assert page.evaluate("document.querySelector('#pg-draws').value") == "0"
+
+
+def test_sliders_contain_what_was_planned(opened: Opener) -> None:
+    law = assumed_law([ERROR], margins=[0.2], reliability=0.4, spread=0.2)
+    question = Question(
+        reliability_target="0.2", n=15, releases=4, modes=["direct"], tests=["binomial"]
+    )
+    page = open_page(opened, recommend(law, question, repetitions=100))
+    said = page.locator(".pg-chance-words").inner_text()
+    assert "15 records and 4 draws validate a reliability above 20\u00a0%" in said
+    assert page.locator("#pg-reliability-is").inner_text() == "40.0\u00a0%"

@@ -287,7 +287,7 @@ const planner = (() => {
 
   const sliders = [...box.querySelectorAll("input[type=range]")];
   const MOST = Math.max(planner.MOST_RECORDS, given.most_records, given.n);
-  const ends = { records: [20, MOST], draws: [5, Math.max(2000, given.releases)] };
+  const ends = { records: [Math.min(20, given.n), MOST], draws: [Math.min(5, given.releases), Math.max(2000, given.releases)] };
   const number = (name) => Number($(`#pg-${name}`).value);
   const size = (name) => atStep(...ends[name], number(name));
   const setSize = (name, x) => { $(`#pg-${name}`).value = stepOf(...ends[name], x); };
@@ -462,11 +462,12 @@ const planner = (() => {
     const chance = planned ? given.power : told(found.power);
     $(".pg-chance").textContent = percent(chance);
     $(".pg-bar span").style.setProperty("inline-size", `${100 * chance}%`);
-    $(".pg-chance-words").textContent = `chance that ${whole(n)} records and ${whole(R)} draws validate a ` +
-      `reliability above ${number("target")}\u00a0%, for a cost of ${whole(costOf(n, R))}, ` + (planned ? "as proxyguard plan has it." : `in ${found.mode} mode.`);
+    $(".pg-chance-words").textContent = `chance that ${whole(n)} ` + (given.one
+      ? `${given.unit} validate one release` : `${given.unit} and ${whole(R)} draws validate a reliability above ${number("target")}\u00a0%`) +
+      `, for a cost of ${whole(costOf(n, R))}, ` + (planned ? "as proxyguard plan has it." : `in ${found.mode} mode.`);
     const power = Object.fromEntries(["direct", "named", "best"].map((mode) =>
       [mode, (...sizes) => told(planner[mode === "best" ? way : mode](...sizes).power)]));
-    curves($("#pg-by-records"), ends.records, n, (mode, x) => power[mode](setting, x, R), `${given.unit}, with ${whole(R)} draws`);
+    curves($("#pg-by-records"), ends.records, n, (mode, x) => power[mode](setting, x, R), given.one ? given.unit : `${given.unit}, with ${whole(R)} draws`);
     const few = planner.fewestDraws(setting);
     curves($("#pg-by-draws"), [Math.min(few, R), Math.max(400, R)], R, (mode, x) => power[mode](setting, n, x), `draws, with ${whole(n)} ${given.unit}`);
     $("#pg-toml").textContent = planned ? given.toml : toml(found, chance);
@@ -500,13 +501,15 @@ const planner = (() => {
     if (asked !== key) line = planner.frontier(setting, shifting() ? moved(wanted, -shift) : wanted);
     key = asked;
     // A size that was fixed for the plan, where the other was searched for, is no choice here.
-    const draws = given.fixed === "draws", records = given.fixed === "records";
+    const draws = given.one || given.fixed === "draws", records = given.fixed === "records";
     cheap = planner.cheapest(setting, line.filter((one) =>
       (!draws || one.R === given.releases) && (!records || (one.n ?? 0) <= given.n)));
     const held = `${draws ? ` with ${whole(given.releases)} draws` : ""}${records ? ` with ${whole(given.n)} ${given.unit}` : ""}`;
     map(cheap);
     box.classList.remove("pg-working");
-    $(".pg-cheapest").textContent = cheap
+    $(".pg-cheapest").textContent = given.one
+      ? (cheap ? `Fewest for ${percent(wanted, 0)}: ${whole(cheap.n)} ${given.unit}.`
+        : `No number up to ${whole(MOST)} ${given.unit} reaches ${percent(wanted, 0)}.`) : cheap
       ? `Cheapest for ${percent(wanted, 0)}${held}: ${whole(cheap.n)} ${given.unit} and ${whole(cheap.R)} draws, cost ${whole(cheap.cost)}.`
       : held ? `No size${held} reaches ${percent(wanted, 0)}.`
         : `No size up to ${whole(MOST)} ${given.unit} and ${whole(line[line.length - 1].R)} draws reaches ${percent(wanted, 0)}.`;
