@@ -16,11 +16,12 @@ from typer.testing import CliRunner, Result
 from conformance.draws import draw_here as draw_in_this_process
 from conformance.typed import DECLARATION as TYPED
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.plan import pilot_laws
+from proxyguard.audit.plan import _named_words, pilot_laws
 from proxyguard.cli import show
 from proxyguard.cli.main import app
 from proxyguard.errors import ProxyGuardError, RegistryError, StageError
 from proxyguard.plan.law import Law
+from proxyguard.registry.declaration import read_declaration
 
 ERROR = "name=error,limit=0.3,margin=0.1,two-valued"
 SIZES = ("--records", "250", "--releases", "40")
@@ -660,6 +661,15 @@ def test_named_releases_are_planned_as_one_good_one(tmp_path: Path) -> None:
     one = "name=risk,limit=0.3,margin=0.05,sd=0.2"
     told = command.replace("RECORDS", "800").split()[2:]
     assert "Chance of validating" in proxyguard("plan", *told, "--require", one).stdout
+
+
+def test_the_plan_of_one_release_says_what_of_clusters_is_not_in_it() -> None:
+    survey = (Path(__file__).parents[2] / "docs" / "howto" / "survey.md").read_text("utf-8")
+    declared = read_declaration(survey.partition("```toml\n")[2].partition("```")[0])
+    words = _named_words(declared)
+    assert "--records CLUSTERS" in words
+    assert words.endswith("weights and sizes are not in it, and sd= is that of cluster means")
+    assert "at least" not in words
 
 
 def test_a_hopeless_plan_can_be_drawn(tmp_path: Path) -> None:

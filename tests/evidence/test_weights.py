@@ -132,11 +132,21 @@ def test_weights_and_designs_without_each_other_are_refused() -> None:
 def test_what_is_not_covered_says_what_is() -> None:
     slack = pg.Requirement(name="loss", low=0, high=1, limit=0.2, slack=0.1)
     (reason,) = pg.supports([slack], design=DESIGN, reliability_target=0.8, score="slack")
+    # No slack is asked for where none applies.
+    assert pg.supports([LOSS], design=DESIGN, reliability_target=0.8, score="slack") == [reason]
     assert "weighted records are tested through their excess" in reason
     with pytest.raises(
-        pg.RegistryError, match=r"design=Iid\(\), or .* as many records times max_weight 2\.5"
+        pg.RegistryError, match=r"design=Clustered\(\) .* as many records times max_weight 2\.5"
     ):
         pg.Question(reliability_target="0.8", n=100, design=DESIGN)
+    clusters = pg.WeightedClusters(max_weight=65, origin="design")
+    with pytest.raises(pg.RegistryError, match=r"BETTING,\), in strata BETTING_FIXED, and take"):
+        pg.Question(reliability_target="0.8", n=100, design=clusters)
+    strata = pg.StratifiedClusters(
+        sizes={"a": 5, "b": 5}, weights={"a": "0.5", "b": "0.5"}, clusters=clusters
+    )
+    with pytest.raises(pg.RegistryError, match=r"tests=\(ComponentTest.BETTING_FIXED,\)"):
+        pg.Question(reliability_target="0.8", n=100, design=strata)
 
 
 def test_the_certificate_says_whom_its_means_are_about() -> None:

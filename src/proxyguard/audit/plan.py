@@ -36,7 +36,14 @@ from proxyguard.plan.law import NEAREST, Law, Others, nearest_requirements, pilo
 from proxyguard.plan.question import Question
 from proxyguard.plan.recommend import needs
 from proxyguard.registry.declaration import Declaration, Member
-from proxyguard.registry.design import Clustered, Design, Stratified, StratifiedClusters
+from proxyguard.registry.design import (
+    Clustered,
+    Design,
+    Stratified,
+    StratifiedClusters,
+    clusters_of,
+    has_weights,
+)
 from proxyguard.registry.parts import ClaimPart, Drawn, MechanismPart, RampRule, Seeds
 from proxyguard.registry.requirement import Requirement
 from proxyguard.seal.ledger import Stage
@@ -172,11 +179,23 @@ def _named_words(declaration: Declaration) -> str:
     if declaration.candidate or not declaration.release:
         return said
     level = Fraction(declaration.claim.alpha) / len(declaration.release)
+    designs = [member.target.sampling_design for member in declaration.members]
+    clustered = any(clusters_of(design) is not None for design in designs)
+    # Such a plan counts units that weigh alike: of others its chance is no bound.
+    weighs = clustered or any(has_weights(design) for design in designs)
+    words = "about that" if weighs else "at least that"
+    note = "; each record counts alike there: weights are not in it" if weighs else ""
+    if clustered:
+        note = (
+            "; each cluster counts alike there: weights and sizes are not in it, and sd= is that "
+            "of cluster means"
+        )
     return (
-        f"{said}. The chance that a good one is validated is at least that of proxyguard plan "
+        f"{said}. The chance that a good one is validated is {words} of proxyguard plan "
         "--releases 1 --reliability 1 --reliability-target 0.0001 --mode direct --spread 0 --alpha "
-        f"{floor(level * 10**6) / 10**6:g} --records RECORDS --require name=...,limit=...,"
-        "margin=...,sd=..., a --require for each requirement"
+        f"{floor(level * 10**6) / 10**6:g} --records {'CLUSTERS' if clustered else 'RECORDS'} "
+        "--require name=...,limit=...,margin=...,sd=..., a --require for each "
+        f"requirement{note}"
     )
 
 

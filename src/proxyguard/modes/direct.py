@@ -237,15 +237,16 @@ def slack_objections(
     design: Design, requirements: Sequence[Requirement], *, random_size: bool
 ) -> list[str]:
     """Return what a slack score does not cover; ``random_size``: subgroups it does."""
+    excess = tests_excess(design)
     reasons = [
         f"{r.name!r} is about exposure, which is judged by a p-value and has no slack: use the "
         'p-value score, in mode "direct", "named" or "count"'
         if r.form is Form.EXPOSURE
         else f"{r.name!r} needs a slack for this score"
         for r in requirements
-        if r.slack is None
+        if r.slack is None and (r.form is Form.EXPOSURE or not excess)
     ]
-    if tests_excess(design):
+    if excess:
         units = "weighted records" if has_weights(design) else "record-weighted clusters"
         reasons.append(
             f"{units} are tested through their excess over the limit, to "

@@ -21,6 +21,8 @@ from proxyguard.registry.design import (
     Design,
     Iid,
     Sampling,
+    Stratified,
+    StratifiedClusters,
     Weighted,
     WeightedClusters,
     as_design,
@@ -265,12 +267,15 @@ def _unequal(design: Design) -> str:
     else:
         units, instead, most = "clusters", "Clustered()", f"max_size {rule.max_size}"
         mean = "the mean size of a cluster"
+    # In strata betting is not covered; a plan of their clusters is asked for without the strata.
+    tests = "BETTING_FIXED" if isinstance(design, Stratified | StratifiedClusters) else "BETTING"
+    in_strata = ", in strata BETTING_FIXED" if tests == "BETTING" and rule is not None else ""
     return (
         f"a plan's units weigh alike, and the {units} of this design do not: plan with design="
-        f"{instead} and tests that bet, tests=(ComponentTest.BETTING,), and take as many {units} "
-        f"times {most} divided by {mean}: a first figure and no promise, too low where weights "
-        "vary much. Other tests need up to about its square, and binomial covers no such design "
-        "(theory section 1 says what a unit tells)"
+        f"{instead} and tests that bet, tests=(ComponentTest.{tests},){in_strata}, and take as "
+        f"many {units} times {most} divided by {mean}: a first figure and no promise, too low "
+        "where weights vary much. Other tests need up to about its square, and binomial "
+        "covers no such design (theory section 1 says what a unit tells)"
     )
 
 

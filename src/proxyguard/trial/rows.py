@@ -440,6 +440,13 @@ def _rest(real: pd.DataFrame, made_from: pd.DataFrame) -> TrialRows:
         f"and were taken out; the other {left:,} judge"
     ]
     strange = len(made_from) - taken
+    if not taken:
+        raise TableError(
+            f"none of the {len(made_from):,} rows made from is in the table as it is written: "
+            "where they are other records, all of the table may judge, which the table as the "
+            "holdout says (--holdout TABLE beside --made-from); where they are the same "
+            "records, write both alike (dates, decimals, capitals, gaps)"
+        )
     if strange:  # one that is written otherwise would judge the very releases made from it
         raise TableError(
             f"{strange:,} of {len(made_from):,} rows made from are not in the table as they are "
