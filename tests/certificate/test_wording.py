@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from fractions import Fraction
@@ -218,6 +219,15 @@ def test_the_bounds_for_reading_say_the_level_of_their_family() -> None:
     worst = re.search(r"largest upper bound (\d\.\d{4}) ", text)
     assert worst is not None
     assert 0 <= float(worst[1]) - certificate.evidence.upper.max() < 1e-4  # rounded up
+
+
+def test_no_looser_bound_speaks_against_a_validated_certificate() -> None:
+    found = pg.certify(losses(0.05, BRIER)[:1], [BRIER], reliability_target=0.0001, alpha="0.2")
+    evidence = found.evidence
+    beyond = dataclasses.replace(evidence, upper=np.full_like(evidence.upper, 0.79))
+    assert found.decision is pg.Decision.VALIDATED
+    assert "largest upper bound" in str(found)
+    assert "largest upper bound" not in str(dataclasses.replace(found, evidence=beyond))
 
 
 @pytest.mark.parametrize(
