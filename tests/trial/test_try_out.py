@@ -478,8 +478,35 @@ def test_a_limit_that_a_model_which_learned_nothing_keeps_is_told_at_the_top() -
 def test_rows_made_from_in_another_writing_never_judge() -> None:
     real = people(600, 1)
     made_from = real[:300].assign(age=real["age"][:300].map("{:.3f}".format) + " y")
-    with pytest.raises(pg.TableError, match="not in the table as they are written"):
+    with pytest.raises(pg.TableError, match="none of the 300 rows made from is in the table as it"):
         pg.try_out(real, made_from, made_from=made_from)
+    mixed = pd.concat([real[:100].astype(str), made_from[100:].astype(str)])
+    with pytest.raises(pg.TableError, match=r"200 of 300 .* not in the table as they are written"):
+        pg.try_out(real, mixed, made_from=mixed)
+
+
+def test_rows_made_from_elsewhere_leave_the_whole_table_to_judge_where_that_is_said() -> None:
+    real, older = people(400, 1), people(300, 2)
+    with pytest.raises(pg.TableError, match="--holdout TABLE beside --made-from"):
+        pg.try_out(real, older, made_from=older)
+    assert pg.try_out(real, older, made_from=older, holdout=real, workers=1).n_records == 400
+
+
+def test_a_second_look_at_a_holdout_and_a_column_beyond_are_said_above_the_verdict(
+    tmp_path: Path,
+) -> None:
+    real, held = people(400, 1), people(300, 2)
+    made = {"old.csv": people(300, 3).assign(age=lambda frame: frame["age"] + 500)}
+    first, again = (
+        pg.try_out(real, made, holdout=held, home=tmp_path / "home", workers=1) for _ in range(2)
+    )
+    assert not any("looked at before" in line for line in first.heading)
+    assert any(
+        line.startswith("300 of the 300 rows of the holdout were looked at before, by the trial of")
+        for line in again.heading
+    )
+    (beyond,) = (line for line in first.heading if "'age'" in line)
+    assert "within the range of the table in old.csv: what" in beyond
 
 
 def coarse(rows: int, seed: int) -> pd.DataFrame:
@@ -529,7 +556,7 @@ def test_a_generator_without_a_valid_release_has_a_page_and_an_object_gets_numbe
     trial = pg.try_out(tmp_path / "people.csv", Shuffling(), outcome="ill", draws=8)
     assert trial.decision is pg.Decision.VIOLATION
     assert "could succeed, of whatever size" in trial.power
-    assert "releases: 'age' has one value alone in its first release" in trial.notes
+    assert "releases: 'age' has one value alone in its first release" in trial.weaker
 
 
 def test_the_index_that_pandas_writes_into_a_csv_is_left_out(tmp_path: Path) -> None:

@@ -24,10 +24,11 @@ from proxyguard.audit.home import Home, default_home
 from proxyguard.audit.open import Opener
 from proxyguard.audit.outcome import FrozenReleases
 from proxyguard.certificate.wording import counted
+from proxyguard.documents.ledger import Overlap
 from proxyguard.documents.releases import DrawnRelease, ReleaseManifest
 from proxyguard.draw.protocol import Generator, Seed, features, outcomes, predict
 from proxyguard.errors import DrawError, ProxyGuardError, RegistryError, TableError, UnreadValue
-from proxyguard.printable import did_you_mean
+from proxyguard.printable import did_you_mean, some
 from proxyguard.registry.declaration import read_declaration
 from proxyguard.registry.numbers import (
     MOST_DRAWS,
@@ -295,6 +296,7 @@ def try_out(
     store = Home(default_home() if home is None else path(home, "home"))
     store.check_lineage()
     used = [] if fresh is None else _used_before(store, fresh)
+    used += [] if unseen is None else _looked_before(store, unseen)
     columns, notes = readable_columns(looked_at, settings.columns, outcome)
     usable, made, held = (
         None if frame is None
@@ -341,20 +343,37 @@ def _remember(home: Home, origin: AskedTitles, tables: Sequence[pd.DataFrame]) -
 
 def _used_before(home: Home, fresh: pd.DataFrame) -> list[str]:
     """Say of rows that are kept for an audit where this home saw them before."""
-    store = home.known_lineage
-    if store is None:
+    most = _most_used(home, fresh)
+    if most is None:
         return []
-    roles = {("trial", "target"): store.table(fresh).records()}
-    met = [one for one in find_overlaps("", "", roles, store.known(), {}) if one.reused]
-    if not met:
-        return []
-    most = max(met, key=lambda one: max(one.shared, one.twins))
     return [
         f"{max(most.shared, most.twins):,} of the {len(fresh):,} rows that were kept are no fresh "
         f"ones: the {most.role} of {most.audit!r} has used them, and an audit on them has no "
         "guarantee. One table keeps the same rows by the same --keep and --seed, each time; else "
         "give rows that nothing has used."
     ]
+
+
+def _looked_before(home: Home, holdout: pd.DataFrame) -> list[str]:
+    """Say of a holdout where this home saw its rows before."""
+    most = _most_used(home, holdout)
+    if most is None:
+        return []
+    return [
+        f"{max(most.shared, most.twins):,} of the {len(holdout):,} rows of the holdout were looked "
+        f"at before, by the {most.role} of {most.audit!r}: what was chosen after that look, "
+        "releases, columns or limits, is not judged by fresh rows here."
+    ]
+
+
+def _most_used(home: Home, frame: pd.DataFrame) -> Overlap | None:
+    """Return where this home saw the most rows of a table before; nothing where it saw none."""
+    store = home.known_lineage
+    if store is None:
+        return None
+    roles = {("trial", "target"): store.table(frame).records()}
+    met = [one for one in find_overlaps("", "", roles, store.known(), {}) if one.reused]
+    return max(met, key=lambda one: max(one.shared, one.twins), default=None)
 
 
 def _read(frame: pd.DataFrame, columns: DeclaredColumns, what: str) -> pd.DataFrame:
@@ -478,7 +497,7 @@ class _Trying:
                 Opener(audit.place, audit.home, report=False).open()
                 dates = {column.name for column in columns if column.kind == "date"}
                 seen = SeenRecord.of(audit, names, len(rows.target))
-                strange = [*self._strange(audit, kinds, dates)]
+                strange = [*self._strange(audit, kinds, dates, releases)]
         unseen = rows.standing.unseen
         # Of files it is known already which cannot be used, and why, in better words.
         failures = () if self.unusable else seen.failures()
@@ -494,7 +513,6 @@ class _Trying:
                 *self.notes,
                 *(self._unusable_lines() if generators else ()),
                 *(_in_outer_words(line, names) for line in failures),
-                *strange,
             ),
             unusable=self.unusable,
             declaration=_later(
@@ -506,6 +524,7 @@ class _Trying:
             unread=tuple(self.unread),
             weaker=(
                 *self.weaker,
+                *strange,
                 *(() if guessed is None else self._lenient(guessed, demands, kinds)),
             ),
         )
@@ -793,12 +812,15 @@ class _Trying:
                 wanted[f"{_folder(made, origin)}/{self._file_name(j, '')}"] = drawn
         return {name: path.read_bytes() for name, path in wanted.items()}
 
-    def _strange(self, audit: Audit, kinds: dict[str, str], dates: set[str]) -> Iterator[str]:
+    def _strange(
+        self, audit: Audit, kinds: dict[str, str], dates: set[str], releases: Sequence[str]
+    ) -> Iterator[str]:
         """Say which columns of the first release of each maker are nothing like the table's."""
         from pandas.api.types import is_numeric_dtype
 
         source = typed(self.rows.development, kinds, MISSING, self.columns)
         frozen = FrozenReleases(manifest=audit.folder.document(ReleaseManifest, RELEASES))
+        met: dict[tuple[str, str], list[str]] = {}
         for made in frozen.mechanisms:
             first = next((draw for draw in made.draws if isinstance(draw, DrawnRelease)), None)
             if first is None:
@@ -814,10 +836,18 @@ class _Trying:
                 else:
                     continue
                 day = "; generators are given dates as days since 1970-01-01"
+                if releases:  # one mechanism each, by its number
+                    met.setdefault((column, how), []).append(releases[int(made.mechanism)])
+                    continue
                 yield (
                     f"{made.mechanism}: {column!r} has {how} in its first release"
                     f"{day if column in dates else ''}"
                 )
+        for (column, how), called in met.items():
+            yield (
+                f"{column!r} has {how} in {some(called)}: what is asked of it fails there, and "
+                f"--exclude {column} asks nothing of it"
+            )
 
     def _unusable_lines(self) -> Iterator[str]:
         yield from (f"{name} cannot be used: {why}" for name, why in self.unusable.items())
