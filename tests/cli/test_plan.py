@@ -532,6 +532,12 @@ def test_queries_are_planned_like_losses(make: Make) -> None:
     assert np.all((law.answers > 0.0) == shares)
 
 
+def test_pilots_on_few_records_are_said_to_make_many_shares_look_worse(make: Make) -> None:
+    place = make(sealed=True, roles=QUERIES + "[claim]\n")
+    done = proxyguard("plan", *place, "--pilot-draws", 6, "--no-stress", "--reliability", "0.9")
+    assert "hese pilots were judged on 100 records" in done.output.partition("\n\n")[0]
+
+
 def test_queries_alone_are_planned_without_a_procedure(make: Make) -> None:
     def alone(text: str) -> str:
         text = text.replace('outcome = "label"\npositive = "yes"\n', "").replace(LOSS, "")
