@@ -82,5 +82,7 @@ def test_no_draw_of_the_audit_was_looked_at_and_the_preparation_is_named() -> No
     page = pg.try_out(people(300, 1), generator="bootstrap", outcome="ill", draws=3, seed=1000,
                       holdout=people(300, 4), limits=LIMITS)  # fmt: skip
     assert page.requirements[0].releases == ("1000", "1001", "1002")
+    # Requirements may be taken out of the declaration: its purpose names none.
+    assert "is predicted?" not in page.declaration
     assert "seeds = { first = 1003 }" in page.declaration
     assert any("same preparation" in note for note in page.notes)

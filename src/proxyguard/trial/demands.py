@@ -57,6 +57,9 @@ MANY = 2_000
 COARSE_LIMIT = "0.1"
 # Share that the most frequent text of a column has at least, for shares to be asked of it.
 COMMON = 0.02
+# It names no requirement: an author may take any of them out.
+PURPOSE = "May releases stand in for the table in what is required of them?"
+
 # The attacks of an exposure.
 ATTACKS = ("dcr", "domias")
 
@@ -617,7 +620,7 @@ def declaration_text(
         What each demand requires, in sentences, as comments.
     """
     lines = [*_comments(head), "format = 1"]
-    lines += [f"name = {toml(trial.name)}", f"purpose = {toml(_purpose(trial))}", "", "[target]"]
+    lines += [f"name = {toml(trial.name)}", f"purpose = {toml(PURPOSE)}", "", "[target]"]
     reading: dict[str, object] = {} if separator == "," else {"separator": separator}
     reading["missing"] = (*MISSING, *(text for text in trial.gaps if text not in MISSING))
     lines += [*target, f"read = {toml(reading)}"]
@@ -670,12 +673,6 @@ def _development(trial: Trialled, table: str) -> Iterator[str]:
         yield f"members = {toml(members)}           # what releases are made from"
         yield f"reference = {toml(reference)}         # what attacks compare with"
         yield f"split_seed = {trial.seed}"
-
-
-def _purpose(trial: Trialled) -> str:
-    if trial.outcome is None:
-        return "Do these releases answer questions about shares and means as the table does?"
-    return f"May releases stand in for the table when {trial.outcome.column!r} is predicted?"
 
 
 def _mechanism(made: TriedGenerator, first: int) -> Iterator[str]:
