@@ -256,6 +256,7 @@ def test_rounded_figures_are_not_counted_against_a_limit(tmp_path: Path) -> None
     assert "estimates, rounded up, and the limit" in page
     assert "pg-above" not in page.partition("</style>")[2]
     assert "in steps of 0.1 of" in page
+    assert "Of cells: numbers are split at the declared bins" in page
     assert "have all estimates below their limits" not in page
 
 

@@ -9,7 +9,7 @@ certificate did not record, except the bound without contamination, which is for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Literal
 
@@ -301,6 +301,18 @@ def _together(verdict: VerdictRecord, levels: SpentLevels) -> str:
     return f"{each}, {both}."
 
 
+def _cell_words(sources: Sources) -> Iterator[str]:
+    """Yield how cells are made, where a requirement is about the cells of tables."""
+    members = () if sources.registry is None else sources.registry.members.values()
+    asked = [r.part.query for m in members for r in m.requirements]
+    if any(query is not None and query.marginals is not None for query in asked):
+        yield (
+            "Of cells: numbers are split at the declared bins, and texts that the declared groups "
+            "do not name, missing ones among them, are 'all others'; a record with a missing "
+            "number is in no cell of its column."
+        )
+
+
 def _about(sources: Sources) -> list[str]:
     """Return what the claim is about: what is redrawn, what is fixed, and what it costs.
 
@@ -327,6 +339,7 @@ def _about(sources: Sources) -> list[str]:
     for mechanism, costs in sorted((predicate.privacy or {}).items()):
         lines += [f"Privacy of {mechanism}: {line}" for line in costs]
     lines += [record.sentence for record in predicate.epsilon or ()]
+    lines += _cell_words(sources)
     if predicate.disclosure is not None:
         lines.append(f"Disclosure: {predicate.disclosure.words}.")
     return lines
