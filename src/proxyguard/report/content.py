@@ -301,6 +301,12 @@ def _together(verdict: VerdictRecord, levels: SpentLevels) -> str:
     return f"{each}, {both}."
 
 
+NO_COMPARISON = (
+    "Verdicts on several mechanisms are no comparison of them: of two, the one with the higher "
+    "bound may be the worse one."
+)
+
+
 def _cell_words(sources: Sources) -> Iterator[str]:
     """Yield how cells are made, where a requirement is about the cells of tables."""
     members = () if sources.registry is None else sources.registry.members.values()
@@ -340,6 +346,8 @@ def _about(sources: Sources) -> list[str]:
         lines += [f"Privacy of {mechanism}: {line}" for line in costs]
     lines += [record.sentence for record in predicate.epsilon or ()]
     lines += _cell_words(sources)
+    if len(drawn) > 1:
+        lines.append(NO_COMPARISON)
     if predicate.disclosure is not None:
         lines.append(f"Disclosure: {predicate.disclosure.words}.")
     return lines
