@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -345,3 +346,49 @@ def test_an_audit_runs_on_the_very_files_that_were_tried(tmp_path: Path) -> None
     assert said in checked.stdout  # so that run says it too
     sealed = proxyguard(tmp_path, "seal", "my-audit")
     assert said in sealed.stdout + sealed.stderr
+
+
+def _with_words(rows: int, seed: int, *words: str) -> pd.DataFrame:
+    """Return records of which some outcomes are written otherwise, and numbers hold words."""
+    table = hospital(rows, seed)
+    ill = table["ill"].to_numpy(dtype=object)
+    ill[:6], ill[6:12], ill[12:15] = "k.A.", "", "Yes"
+    crp = table["crp"].to_numpy(dtype=object)
+    crp[: len(words)] = words
+    return table.assign(ill=ill, crp=crp)
+
+
+def test_missing_words_of_an_outcome_are_missing_in_every_table_and_the_audit() -> None:
+    real, unseen, release = (_with_words(400, seed) for seed in (1, 2, 3))
+    with pytest.raises(pg.RegistryError) as told:
+        pg.try_out(real, release, outcome="ill", holdout=unseen, kind="binary", **SMALL)  # type: ignore[arg-type]
+    line = re.search(r"--column '(.*?)'", str(told.value))
+    assert line is not None
+    assert line[1] == 'ill = { missing = ["k.A."], fold_case = true }'
+    for gaps in (["k.A."], ["k.A.", ""]):
+        part = {**tomllib.loads(line[1])["ill"], "missing": gaps}
+        trial = pg.try_out(
+            real, release, outcome="ill", holdout=unseen, columns={"ill": part}, **SMALL,  # type: ignore[arg-type]
+        )  # fmt: skip
+        assert not trial.unusable
+        for what in ("the table", "the holdout"):
+            assert any(f"12 of 400 rows of {what} have no 'ill'" in n for n in trial.notes)
+        assert any("12 rows of releases have no 'ill'" in note for note in trial.notes)
+        target = read_declaration(trial.declaration).members[0].target
+        assert (target.positive, target.missing_outcomes) == ("yes", "leave out")
+        assert "k.A." in target.read.missing
+
+
+def test_every_line_that_is_proposed_is_accepted() -> None:
+    # Words that no number is: some only in rows without an outcome, or in those that judge.
+    real, release = _with_words(400, 1, "n.b.", "<0,5", *["<1"] * 20), hospital(400, 3)
+    unseen = _with_words(400, 2, "> 200")
+    trial = pg.try_out(real, release, outcome="age", holdout=unseen, **SMALL)  # type: ignore[arg-type]
+    columns = {column.name: column for column in trial.columns}
+    assert "of the records have no number" in columns["crp"].use
+    assert any(f"write under [columns]: {columns['crp'].otherwise}" in n for n in trial.notes)
+    lines = [column.otherwise for column in trial.columns if column.otherwise]
+    assert any('"> 200"' in line and '"<0,5"' in line and '"k.A."' in line for line in lines)
+    parts = tomllib.loads("\n".join(lines))
+    again = pg.try_out(real, release, outcome="age", holdout=unseen, columns=parts, **SMALL)  # type: ignore[arg-type]
+    assert {c.name: c.kind for c in again.columns}["crp"] == "number"

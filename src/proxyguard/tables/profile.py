@@ -37,6 +37,8 @@ FEW = 20
 DISTINCT = 0.95
 # Whole numbers of which a column has so many different ones may be codes.
 CODES = 10
+# Texts among numbers that a line names as missing, at most.
+MOST_GAPS = 40
 # Texts with blanks are free text if they are longer on average, or all different.
 LONG = 30
 _CALLED_ID = re.compile(  # "id", "patient no", and "PatientID" as "patNr"
@@ -201,6 +203,8 @@ class _Facts(NamedTuple):
     gaps: tuple[str, ...] = ()  # texts among these that most likely stand for a missing value
     gapped: float = 0.0  # share of the records that hold one of them
     strange: int = 0  # records whose text is neither
+    strangers: tuple[str, ...] = ()  # their texts
+    wordy: float = 0.0  # share of the records whose text is no number and no date
     alike: tuple[str, ...] = ()  # texts that differ from another in small and capital letters alone
     labels: tuple[str, ...] = ()  # the texts of a category
 
@@ -214,7 +218,7 @@ def _profile(values: Series, part: ColumnPart | None, role: str | None) -> Colum
         facts = _of_texts(name, values, declared)
     low, high = (None, None) if facts.ends is None else (_shown(end, facts) for end in facts.ends)
     key = toml_key(name)
-    use, otherwise, warning = _words(facts, declared)
+    use, otherwise, warning = _words(facts, declared, () if part is None else part.missing)
     if part is not None and part.missing:
         use = f"{use}; {' or '.join(map(toml, part.missing))} is a missing value"
     if role is not None:
@@ -248,6 +252,17 @@ def _of_numbers(name: str, numbers: Array, declared: ColumnPart | None) -> _Fact
     return _Facts("id-like" if alike else "number", levels.size, missing, ends)
 
 
+def repeated_id(name: str, values: Series) -> bool:
+    """Return whether a column is called an id, and several records have one: stays of a person.
+
+    >>> import pandas as pd
+    >>> repeated_id("PatNr", pd.Series([f"P{k // 2}" for k in range(60)]))
+    True
+    """
+    levels, known = values.nunique(), int(values.notna().sum())
+    return _CALLED_ID.search(name) is not None and max(FEW, 0.2 * known) <= levels < known
+
+
 def _mostly_distinct(levels: int, records: int) -> bool:
     return records >= FEW and levels >= DISTINCT * records
 
@@ -273,6 +288,8 @@ def _of_texts(name: str, values: Series, declared: ColumnPart | None) -> _Facts:
                 gaps=tuple(text for text in texts if reads_as_gap(text)),
                 gapped=(rows - int(known_texts.sum())) / max(1, len(values)),
                 strange=int(known_texts.to_numpy()[np.isnan(numbers)].sum()),
+                wordy=(rows - int(known_texts.to_numpy()[~np.isnan(numbers)].sum())) / len(values),
+                strangers=tuple(t for t, n in zip(read, numbers, strict=True) if np.isnan(n)),
             )  # fmt: skip
     blanks = sum(" " in text.strip() for text in texts) / len(texts)
     length = sum(map(len, texts)) / len(texts)
@@ -319,7 +336,9 @@ def column_toml(part: ColumnPart) -> str:
     return toml({key: said for key, said in part if said != fields[key].default})
 
 
-def _words(facts: _Facts, declared: ColumnPart | None) -> tuple[str, str, str | None]:
+def _words(
+    facts: _Facts, declared: ColumnPart | None, missing: tuple[str, ...]
+) -> tuple[str, str, str | None]:
     """Return what is done with a column, what to write to have it otherwise, and a warning."""
     if facts.kind in ("empty", "constant"):
         what = "has no value" if facts.kind == "empty" else "has one value alone"
@@ -336,8 +355,11 @@ def _words(facts: _Facts, declared: ColumnPart | None) -> tuple[str, str, str | 
         use = (
             f"kept as text; the learner default reads it as a {facts.kind} like "
             f"{facts.notations[0]}, generators and other learners take every text for a category"
+            + (f"; {facts.wordy:.1%} of the records have no {facts.kind}" if facts.wordy else "")
         )
-        line = column_toml(_part(first, facts.gaps))[2:-2]
+        # Every text that is no number, since one alone would have the line refused.
+        gaps = tuple(dict.fromkeys([*missing, *facts.gaps, *facts.strangers]))
+        line = column_toml(_part(first, gaps))[2:-2] if len(gaps) <= MOST_GAPS else "exclude = true"
         if first.date and any(other.date for other in others):
             return use, line, (
                 f"holds dates like {' or like '.join(facts.notations)}: nothing in it tells which"
@@ -368,6 +390,7 @@ def _words(facts: _Facts, declared: ColumnPart | None) -> tuple[str, str, str | 
             "they differ in capital letters alone"
         )  # fmt: skip
     if facts.gaps:
-        gaps, line = " or ".join(map(toml, facts.gaps)), column_toml(ColumnPart(missing=facts.gaps))
-        return f"used as {facts.levels:,} categories, {gaps} among them", line[2:-2], None
+        words = " or ".join(map(toml, facts.gaps))
+        line = column_toml(ColumnPart(missing=(*missing, *facts.gaps)))
+        return f"used as {facts.levels:,} categories, {words} among them", line[2:-2], None
     return f"used as {facts.levels:,} categories", "exclude = true", None

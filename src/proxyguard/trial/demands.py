@@ -27,9 +27,10 @@ from proxyguard.losses.measure import (
 )
 from proxyguard.printable import printable, some, toml, toml_key
 from proxyguard.registry.fields import OTHERS
-from proxyguard.registry.numbers import canonical_value
+from proxyguard.registry.numbers import canonical_value, fold
 from proxyguard.registry.target import ColumnPart, DeclaredColumns, Outcome
 from proxyguard.tables.columns import as_texts, notation_of, typed
+from proxyguard.tables.notation import reads_as_gap
 from proxyguard.tables.profile import column_toml, profile_of
 from proxyguard.trial.rows import MISSING
 
@@ -117,6 +118,8 @@ def guess_outcome(
     judging: pd.DataFrame | None = None,
     kind: OutcomeKind | None,
     positive: str | None = None,
+    part: ColumnPart | None = None,
+    written: Iterable[str] = (),
 ) -> GuessedOutcome:
     """Return what an outcome is: a yes or no, one of several classes, or a number.
 
@@ -132,6 +135,9 @@ def guess_outcome(
         What it is, where the user says so.
     positive
         The label of a yes, where the user says so.
+    part, written
+        How the outcome is declared to be read, and its texts as the tables have them: of these a
+        line is proposed that takes some for missing.
 
     Raises
     ------
@@ -150,6 +156,18 @@ def guess_outcome(
             if len(counts)
             else f"outcome {column!r} has no value at all"
         )
+    part = part or ColumnPart()
+    spelt = {text: canonical_value(fold(text) if part.fold_case else text) for text in written}
+
+    def where_missing(gaps: Sequence[str]) -> str:
+        raw = sorted(text for text, label in spelt.items() if label in gaps)
+        line = column_toml(part.model_copy(update={"missing": (*part.missing, *(raw or gaps))}))
+        return (
+            f"where {' or '.join(map(repr, gaps))} stands for a missing value, say --column "
+            f"'{toml_key(column)} = {line}'"
+        )
+
+    doubtful = [label for label in labels if reads_as_gap(label)]
     numbers = _as_numbers(labels)
     kind = kind or ("binary" if positive is not None else _likely_kind(column, labels, numbers))
     other = "--kind binary, multiclass or regression says otherwise"
@@ -166,13 +184,18 @@ def guess_outcome(
         return GuessedOutcome(
             column=column, kind="multiclass", labels=tuple(labels),
             words=f"{column!r} is taken for one of {len(labels)} classes, {quoted(labels, 6)}; "
-            f"{other}",
+            f"{other}" + (f"; {where_missing(doubtful)}" if doubtful else ""),
         )  # fmt: skip
     if len(labels) != 2:
         why = "kind is 'binary'" if positive is None else "positive makes a yes or no of it"
+        first = [] if positive is None else [canonical_value(positive)]
+        two = list(dict.fromkeys([*first, *counts.index]))[:2]
+        gaps = doubtful if len(labels) - len(doubtful) == 2 else [x for x in labels if x not in two]
+        proposed = f"; {where_missing(gaps)}" if 0 < len(gaps) <= FEW_NUMBERS else ""
         raise RegistryError(
             f"outcome {column!r} has {len(labels)} different values ({quoted(labels, 4)}), and "
-            f"{why}, which has two; --kind multiclass, without --positive, predicts all of them"
+            f"{why}, which has two{proposed}; --kind multiclass, without --positive, predicts all "
+            "of them"
         )
     if positive is not None:
         said = canonical_value(positive)
@@ -214,7 +237,7 @@ def _likely_kind(
                 raise RegistryError(
                     f"the outcome holds numbers and other texts, such as {quoted(words, 3)}; where "
                     f"these stand for a missing value say --column '{toml_key(column)} = "
-                    f'{{ kind = "number", missing = {toml(words[:3])} }}\''
+                    f'{{ kind = "number", missing = {toml(words)} }}\''
                 )
             raise RegistryError(
                 f"the outcome has {len(labels)} different texts, too many for classes; name "

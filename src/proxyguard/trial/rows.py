@@ -171,8 +171,11 @@ def _refuse_no_table(path: Path) -> None:
 
 def readable_columns(
     tables: Sequence[pd.DataFrame], declared: DeclaredColumns, outcome: str | None = None
-) -> tuple[dict[str, ColumnPart], list[str]]:
+) -> tuple[dict[str, ColumnPart], list[str], dict[str, str]]:
     """Return how columns are read that hold numbers or dates as text, and what to say of it.
+
+    Last come the lines of ``[columns]`` that read the others so, by their names: here, because one
+    that names not every text which is no number, of whatever rows, would be refused.
 
     Parameters
     ----------
@@ -186,13 +189,21 @@ def readable_columns(
     import pandas as pd
 
     rows = pd.concat([as_text_columns(table) for table in tables], ignore_index=True)
-    rows = rows.drop(columns=[name for name in declared if name in rows.columns])
-    kinds = {name: kind for name, kind in kinds_of(rows, MISSING, []).items() if kind == "text"}
-    profile = profile_of(typed(rows, kinds, MISSING))
+    settled = {name for name, part in declared.items() if part.kind is not None}
+    rows = rows.drop(columns=[name for name in rows.columns if name in settled])
+    kinds = kinds_of(rows, MISSING, [], declared)
+    kinds = {name: kind for name, kind in kinds.items() if kind == "text"}
+    both = profile_of(typed(rows, kinds, MISSING, declared), declared)
+    lines = {c.name: c.otherwise for c in both.columns if c.kind in ("number", "date")}
+    profile = replace(both, columns=tuple(c for c in both.columns if c.name not in declared))
     read = {c.name: c.proposed for c in profile.columns if c.kind in ("number", "date")}
     proposed = {name: part for name, part in read.items() if part is not None}
     # Gaps are told with what is proposed; what else there is to say is a doubt.
-    notes = [c.warning for c in profile.columns if c.name in read and c.warning and not c.gaps]
+    notes = [
+        c.warning
+        for c in profile.columns
+        if c.name in read and c.warning and not (c.gaps and c.name in proposed)
+    ]
     if proposed:
         told = "; ".join(
             f"{c.name} like {c.notation}"
@@ -204,7 +215,10 @@ def readable_columns(
         notes.insert(0, f"read as numbers or dates, though text: {told}; --column '{line}' says "
                         "otherwise")  # fmt: skip
     alike = {c.name: c for c in profile.columns if c.alike and c.kind == "category"}
-    if outcome in alike and len({*map(fold, without_outcome(rows, outcome)[outcome])}) > 1:
+    if (
+        outcome in alike
+        and len({*map(fold, without_outcome(rows, outcome, declared)[outcome])}) > 1
+    ):
         spelt = alike.pop(outcome).alike
         proposed[outcome] = ColumnPart(fold_case=True)
         notes.append(
@@ -218,7 +232,8 @@ def readable_columns(
             f"values that differ in capital letters alone count as different in {', '.join(alike)};"
             f" --column '{toml_key(name)} = {{ fold_case = true }}' takes them as one"
         )
-    return {**declared, **proposed}, notes
+    lines = {name: line for name, line in lines.items() if name not in proposed}
+    return {**declared, **proposed}, notes, lines
 
 
 def as_text_columns(table: pd.DataFrame) -> pd.DataFrame:
@@ -368,12 +383,14 @@ def read_releases(
         notes.append(recoded_note(other[0] + more))
 
 
-def without_outcome(frame: pd.DataFrame, outcome: str | None) -> pd.DataFrame:
+def without_outcome(
+    frame: pd.DataFrame, outcome: str | None, columns: DeclaredColumns
+) -> pd.DataFrame:
     """Return the rows that have an outcome: the others can neither teach nor judge."""
     if outcome is None:
         return frame
-    known = ~as_texts(frame[outcome]).isin(list(MISSING)) & frame[outcome].notna()
-    return frame[known].reset_index(drop=True)
+    gaps = columns[outcome].missing if outcome in columns else ()
+    return _rows(frame, have_value(frame[outcome], (*MISSING, *gaps)))
 
 
 def apart(
@@ -560,7 +577,7 @@ def set_aside(
     part = table if holdout is None else holdout
     free = np.ones(len(part), dtype=bool)
     tables = [frame for frame in (table, made_from, holdout) if frame is not None]
-    declared, _ = readable_columns(tables, columns)
+    declared, *_ = readable_columns(tables, columns)
     read = [read_as(frame, declared) for frame in tables]
     if holdout is None and made_from is not None:
         free = ~in_common(read[0], read[1])

@@ -8,7 +8,7 @@ lineage store of the home remembers the records that were looked at: they are fr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -297,10 +297,10 @@ def try_out(
     store.check_lineage()
     used = [] if fresh is None else _used_before(store, fresh)
     used += [] if unseen is None else _looked_before(store, unseen)
-    columns, notes = readable_columns(looked_at, settings.columns, outcome)
+    columns, notes, lines = readable_columns(looked_at, settings.columns, outcome)
     usable, made, held = (
         None if frame is None
-        else _with_outcome(_read(frame, columns, what), what, outcome, notes)
+        else _with_outcome(_read(frame, columns, what), what, outcome, columns, notes)
         for what, frame in (("the table", table), (MADE_FROM, of_maker), (HOLDOUT, unseen))
     )  # fmt: skip
     assert usable is not None
@@ -316,7 +316,11 @@ def try_out(
     with TemporaryDirectory(prefix="proxyguard-try-") as work:
         trying = _Trying(
             work=Path(work), rows=rows, instead=instead, outcome=outcome, settings=settings,
-            columns=columns, notes=[*rows.notes, *recoded, *notes],
+            columns=columns, lines=lines,
+            written={
+                str(text) for frame in looked_at if outcome for text in as_texts(frame[outcome])
+            },
+            notes=[*rows.notes, *recoded, *notes],
             exclude=list(settings.exclude), weaker=used,
             progress=progress or (lambda what, done, total: None),
             remember=lambda: _remember(store, origin, looked_at),
@@ -388,11 +392,11 @@ def _unread(error: UnreadValue) -> str:
 
 
 def _with_outcome(
-    frame: pd.DataFrame, what: str, outcome: str | None, notes: list[str]
+    frame: pd.DataFrame, what: str, outcome: str | None, columns: DeclaredColumns, notes: list[str]
 ) -> pd.DataFrame:
     if outcome is not None and outcome not in frame.columns:
         raise TableError(f"{what} has no column {outcome!r}; it has {quoted(frame.columns)}")
-    kept = without_outcome(frame, outcome)
+    kept = without_outcome(frame, outcome, columns)
     if not len(kept):
         raise TableError(
             f"no row of {what} has a value of {outcome!r}: there is nothing to predict; name "
@@ -416,6 +420,10 @@ class _Trying:
     outcome: str | None
     settings: AskedSettings
     columns: DeclaredColumns
+    lines: Mapping[str, str]
+    """What to write to have numbers read that stay text, of all real rows."""
+    written: Collection[str]
+    """The texts of the outcome, as the real rows have them."""
     notes: list[str]
     exclude: list[str]
     progress: Progress
@@ -440,7 +448,7 @@ class _Trying:
         if self.outcome is not None:
             guessed = guess_outcome(
                 rows.development, self.outcome, judging=rows.target, kind=settings.kind,
-                positive=self._positive,
+                positive=self._positive, part=self.columns.get(self.outcome), written=self.written,
             )  # fmt: skip
             self.notes.append(guessed.words)
         self._leave_ids_out(guessed)
@@ -633,7 +641,10 @@ class _Trying:
             TrialColumn(
                 name=column.name, kind=column.kind, missing=f"{column.missing:.1%}",
                 span=column.range_words, use=column.use,
-                otherwise=column.otherwise if column.name not in roles else "",
+                otherwise=(
+                    "" if column.name in roles
+                    else self.lines.get(column.name, column.otherwise)
+                ),
             )
             for column in self._profile(outcome).columns
         )  # fmt: skip
@@ -743,11 +754,12 @@ class _Trying:
                 continue
             held = {column: kind for column, kind in kinds.items() if column in frame.columns}
             labelled, unread = without_unread(
-                without_outcome(frame, self.outcome), held, self.columns
+                without_outcome(frame, self.outcome, self.columns), held, self.columns
             )
             for column, values in unread.items():
                 gaps.setdefault(column, {})[name] = values
-            labelled = without_outcome(labelled, self.outcome)  # a number may have been unreadable
+            # A number may have been unreadable.
+            labelled = without_outcome(labelled, self.outcome, self.columns)
             unlabelled += len(frame) - len(labelled)
             read = typed(labelled, held, MISSING, self.columns, release=True)
             release = _clipped(read, outcome)[0]
