@@ -282,6 +282,19 @@ def test_a_generator_without_randomness_is_told_in_words_of_a_trial(
     assert "give its one release as a table" in str(refused.value)
 
 
+def test_it_is_said_before_the_work_that_the_holdout_is_used_up(work: Path) -> None:
+    held, told = people(300, 2), list[str]()
+    given = {"outcome": "ill", "workers": 1, "tell": told.append}
+    pg.try_out(people(300, 1), people(300, 3), holdout=held, **given)  # type: ignore[arg-type]
+    assert told == [
+        "all 300 rows of the holdout are used up by this trial, and an audit needs others: "
+        "--keep N sets N of them aside first, not looked at"
+    ]
+    told.clear()
+    pg.try_out(people(300, 1), people(300, 3), holdout=held, keep=100, **given)  # type: ignore[arg-type]
+    assert not any("--keep N" in line for line in told)
+
+
 def test_exposure_needs_no_holdout_where_the_rows_made_from_are_known(work: Path) -> None:
     table = people(1200, 1)
     told: list[str] = []

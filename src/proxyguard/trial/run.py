@@ -310,6 +310,11 @@ def try_out(
     )  # fmt: skip
     if settings.exposure:
         rows = with_reference(rows, settings.seed)
+    if tell is not None and holdout is not None and not kept:
+        tell(
+            f"all {len(rows.target):,} rows of the holdout are used up by this trial, and an audit "
+            "needs others: --keep N sets N of them aside first, not looked at"
+        )
     if tell is not None and (settings.exposure or kept):
         for line in (*recoded[-1:], *used, *rows.notes) if kept else rows.notes:
             tell(line)
