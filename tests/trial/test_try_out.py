@@ -426,6 +426,11 @@ def test_the_declaration_of_the_same_audit_can_be_registered(
     with pytest.raises(pg.RegistryError, match="no page of proxyguard try"):
         declaration_in(tmp_path / "other.html")
     assert read_declaration(unsaid.declaration).members[0].target.outcome == "ill"
+    # A design that its comment proposes goes with what the comment says to write.
+    assert 'With a design below write "refuse" here' in held_out.declaration
+    proposed = held_out.declaration.replace('# design = { by = "CLUSTER"', 'design = { by = "site"')
+    proposed = proposed.replace('missing_outcomes = "leave out"', 'missing_outcomes = "refuse"')
+    assert read_declaration(proposed).members[0].target.label_columns == ("site",)
 
 
 @pytest.mark.parametrize(

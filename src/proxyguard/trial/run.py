@@ -962,6 +962,7 @@ def _later(
         target += [
             "# As in the trial, nothing is claimed about records without an outcome:",
             '# "worst" counts them at their worst (no groups by it then), "refuse" stops there.',
+            '# With a design below write "refuse" here, and records that all have the outcome.',
             'missing_outcomes = "leave out"',
         ]
     target += [
