@@ -426,6 +426,8 @@ def test_the_declaration_of_the_same_audit_can_be_registered(
     with pytest.raises(pg.RegistryError, match="no page of proxyguard try"):
         declaration_in(tmp_path / "other.html")
     assert read_declaration(unsaid.declaration).members[0].target.outcome == "ill"
+    # At the width of a phone the tables say that they go on.
+    assert (page.parent / "page.html").read_text("utf-8").count("scroll it sideways") == 2
     # A design that its comment proposes goes with what the comment says to write.
     assert 'With a design below write "refuse" here' in held_out.declaration
     proposed = held_out.declaration.replace('# design = { by = "CLUSTER"', 'design = { by = "site"')
