@@ -760,3 +760,20 @@ def test_a_target_that_is_the_development_file_is_a_leak(tmp_path: Path) -> None
     audit = new_audit(tmp_path, declared, *WHOLE[1:])
     with pytest.raises(TargetReused, match="150 records of the target are also in training"):
         audit.seal()
+
+
+def test_records_of_one_person_on_both_sides_are_told_with_the_line_to_type(
+    tmp_path: Path,
+) -> None:
+    frame = table()
+    frame["PatNr"] = [f"P{k // 2:05d}" for k in range(len(frame))]
+    put(frame, tmp_path / "data" / "table.csv")
+    told = [w for w in new_audit(tmp_path, *WHOLE).check().warnings if "repeat one" in w]
+    assert len(told) == 1
+    line, reserve = 'design = { by = "PatNr" }', "reserve = { clusters = "
+    assert f"{line}, {reserve}" in told[0]
+    lines = re.findall(r"design = {.*?}|reserve = {.*?}", told[0])
+    clustered = TARGET.replace("reserve = { rows = 200, seed = 11 }", "\n".join(lines))
+    obeyed = new_audit(tmp_path, clustered, *WHOLE[1:], name="obeyed").check()
+    assert not any("repeat one" in warning for warning in obeyed.warnings)
+    assert not [problem for problem in obeyed.problems if "PatNr" in problem]

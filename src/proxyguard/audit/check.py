@@ -55,6 +55,7 @@ from proxyguard.audit.register import (
     random_objection,
 )
 from proxyguard.audit.reserve import (
+    Division,
     check_lineage,
     guarantee_reasons,
     knows_seal,
@@ -88,7 +89,7 @@ from proxyguard.draw.protocol import Seed, outcomes
 from proxyguard.errors import ProxyGuardError, TableError, TargetReused
 from proxyguard.losses.measure import Measure, check_bounds, read_loss_file
 from proxyguard.losses.query import CodedRecords, expand
-from proxyguard.printable import some
+from proxyguard.printable import some, toml
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.numbers import fold
 from proxyguard.registry.parts import DELIVERED, MechanismPart, RampRule, SlackRule
@@ -99,7 +100,7 @@ from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import random_bytes
 from proxyguard.tables.columns import have_value
 from proxyguard.tables.files import RawTable, recoded_note, text_is_recoded
-from proxyguard.tables.profile import PREDICTED, TableProfile, profile_of
+from proxyguard.tables.profile import PREDICTED, TableProfile, profile_of, repeated_id
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -355,6 +356,7 @@ class _Checker:
             check_queries(member, ready.kinds)
             _check_standards(member, ready)
             self.ready[member.name] = ready
+            self._tell_repeated_ids(member, ready.division)
             if ready.division.unlabelled:
                 self.result.facts.append(
                     f"{ready.division.unlabelled:,} target records have no {target.outcome!r} and "
@@ -368,6 +370,29 @@ class _Checker:
             self.result.problems.append(str(error))
             if target.reserve is not None and str(target.outcome) not in str(error):
                 self._check_undivided(member, str(target.table))
+
+    def _tell_repeated_ids(self, member: Member, division: Division) -> None:
+        """Warn where records of one person may stand on both sides of the division."""
+        target, development = member.target, division.development
+        if target.design != "iid":
+            return
+        for name in map(str, development.columns):
+            values = development[name]
+            known = values[have_value(values, target.read.missing)]
+            if name == target.outcome or not repeated_id(name, known):
+                continue
+            more = ""
+            if target.reserve is not None:
+                persons = round(known.nunique() * len(division.target) / len(development))
+                more += f", reserve = {{ clusters = {persons}, seed = {target.reserve.seed} }}"
+            if target.missing_outcomes == "leave out":
+                more += ', missing_outcomes = "refuse"'
+            self.result.warnings.append(
+                f"{member.name}: {name!r} looks like an id, and {len(known) - known.nunique():,} "
+                "development records repeat one: records of one person may lie in development and "
+                "in the target, and are not independent; write under [target] "
+                f"design = {{ by = {toml(name)} }}{more}, or give one record of each"
+            )
 
     def _check_undivided(self, member: Member, name: str) -> None:
         """See of a table that cannot be divided that its outcome is as declared: no next check."""
