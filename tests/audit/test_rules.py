@@ -762,6 +762,12 @@ def test_a_target_that_is_the_development_file_is_a_leak(tmp_path: Path) -> None
         audit.seal()
 
 
+def test_a_sealed_copy_is_checked_without_the_table(tmp_path: Path) -> None:
+    audit = sealed_audit(tmp_path, *WHOLE)
+    (tmp_path / "data" / "table.csv").unlink()
+    assert not audit.check().problems
+
+
 def test_records_of_one_person_on_both_sides_are_told_with_the_line_to_type(
     tmp_path: Path,
 ) -> None:
