@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
@@ -637,7 +637,8 @@ class _Checker:
     def _check_disclosure(self, member: Member) -> None:
         """Say what would be given away of the target."""
         sizes, result = self.sizes.get(member.name), self.result
-        with self._noting():
+        # A limit that cannot be is told already.
+        with suppress(ProxyGuardError):
             result.warnings += rounding_warnings(
                 member, self.declaration.digits, dict(_written_limits(member))
             )
