@@ -13,7 +13,7 @@ from proxyguard.audit.folder import DECLARATION
 from proxyguard.errors import RegistryError
 from proxyguard.registry.declaration import read_declaration
 from proxyguard.report.charts import DECISIONS, interval_picture, release_picture, verdict_icon
-from proxyguard.report.html import environment, fragment_css, render_page
+from proxyguard.report.html import environment, explained, fragment_css, render_page
 from proxyguard.report.picture import to_icon, to_svg
 from proxyguard.report.sources import table
 from proxyguard.seal.storage import DOCUMENT, open_plain
@@ -56,7 +56,7 @@ class TrialCard:
 
 def trial_page(trial: Trial) -> str:
     """Return the page of a trial, which asks for nothing from outside."""
-    return render_page("trial.html.j2", **_views(trial), contents=CONTENTS)
+    return explained(render_page("trial.html.j2", **_views(trial), contents=CONTENTS))
 
 
 def trial_fragment(trial: Trial) -> str:
