@@ -201,6 +201,23 @@ def test_a_folded_value_is_named_as_it_is_read() -> None:
         read_declaration(text + "[columns]\ny = { fold_case = true }\n")
 
 
+@pytest.mark.parametrize(
+    ("asked", "column"),
+    # Of a text that is read as missing either side has none, however many the target holds.
+    [
+        ('share = { country = "na" }', "{ fold_case = true }"),
+        ('share = { country = "NA" }', '{ missing = ["NA"] }'),
+        ('marginals = [["country"]], groups = { country = { south = ["n/a", "x"] } }',
+         '{ missing = ["N/A"], fold_case = true }'),
+    ],
+)  # fmt: skip
+def test_no_claim_is_about_a_text_that_is_read_as_missing(asked: str, column: str) -> None:
+    text = DECLARATION.format(outcome='positive = "1"', loss="brier")
+    query = f'[[requirement]]\nname = "c"\nform = "query"\nquery = {{ {asked} }}\nlimit = "0.1"\n'
+    with pytest.raises(RegistryError, match="is asked for, and read as a missing value"):
+        read_declaration(f"{text}\n{query}\n[columns]\ncountry = {column}\n")
+
+
 @pytest.mark.parametrize("part", ["target", "development"])
 def test_a_value_that_does_not_read_so_is_named_by_its_row_in_the_file(
     tmp_path: Path, part: str

@@ -263,15 +263,22 @@ def test_numbers_written_in_full_are_read_as_the_numbers_they_were(values: list[
 
 
 @pytest.mark.parametrize("release", [False, True])
-def test_missing_values_are_no_numbers_and_no_text(release: bool) -> None:
+def test_missing_values_are_no_numbers_and_in_text_what_is_declared_of_it(release: bool) -> None:
     frame = text_frame(x=["1", "", "NA"], y=["a", "-", "NA"], country=["DE", "", "NA"])
     kinds, declared = {"x": "number", "y": "text", "country": "text"}, {
         "y": ColumnPart(missing=("-",)), "country": ColumnPart(kind="category")
     }  # fmt: skip
     found = typed(frame, kinds, MISSING, declared, release=release)
     np.testing.assert_array_equal(found["x"].to_numpy(), [1.0, np.nan, np.nan])
-    assert found["y"].tolist() == ["a", "", ""]
-    assert found["country"].tolist() == ["DE", "", "NA"]  # declared as text: as it is written
+    assert found["y"].tolist() == ["a", "", "NA"]  # "NA" may be a country
+    assert found["country"].tolist() == ["DE", "", "NA"]
+
+
+def test_a_folded_text_for_a_gap_has_one_spelling() -> None:
+    frame = text_frame(x=["NA", "na", " Na", "Yes", "yes ", "K.A."])
+    declared = {"x": ColumnPart(fold_case=True, missing=("k.a.",))}
+    found = typed(frame, {"x": "text"}, MISSING, declared)["x"].tolist()
+    assert found == ["NA", "NA", "NA", "yes", "yes", ""]
 
 
 @pytest.mark.parametrize("wrong", ["five", "1,5", "0x10", "1_000", "NA ", "nan", "1 2", "True"])

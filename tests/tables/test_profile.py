@@ -66,9 +66,9 @@ def test_what_is_to_be_typed_is_toml_that_a_declaration_takes(messy: TableProfil
 def test_words_for_gaps_in_text_are_missing_as_declared_and_others_are_told() -> None:
     frame = pd.DataFrame({"smoker": ["yes", "no", "n/a", "-"] * 5})
     (column,) = profile_table(frame, missing=["", "n/a"]).columns
-    assert (column.missing, column.levels) == (0.25, 3)
-    assert column.use == 'used as 3 categories, "-" among them'
-    assert column.otherwise == 'smoker = { missing = ["-"] }'
+    assert (column.missing, column.levels) == (0.0, 4)
+    assert column.use == 'used as 4 categories, "n/a" or "-" among them'
+    assert column.otherwise == 'smoker = { missing = ["n/a", "-"] }'
     (column,) = profile_table(frame, {"smoker": ColumnPart(missing=("-", "n/a"))}).columns
     assert (column.missing, column.levels) == (0.5, 2)
     assert column.use == 'used as 2 categories; "-" or "n/a" is a missing value'

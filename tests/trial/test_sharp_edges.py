@@ -237,8 +237,11 @@ def test_a_share_of_dates_is_told_by_dates() -> None:
     kinds = {name: "text" for query in queries for name in query.groups or {}}
     kinds |= {name: "number" for query in queries for name in {*query.averaged, *bins}}
     check_queries(declared, kinds)
-    with pytest.raises(pg.RegistryError, match="bins of 'admitted' are dates, which it has none"):
-        check_queries(declared.model_copy(update={"columns": {}}), kinds)
+    hours = declared.columns["admitted"].model_copy(update={"format": "%H:%M"})
+    for columns in ({}, {"admitted": hours}):  # a time of day lies before every date
+        other = declared.model_copy(update={"columns": columns})
+        with pytest.raises(pg.RegistryError, match="bins of 'admitted' are dates, which it has"):
+            check_queries(other, kinds)
 
 
 def test_the_rows_that_were_set_aside_tell_an_id_too() -> None:

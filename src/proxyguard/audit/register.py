@@ -56,6 +56,7 @@ from proxyguard.registry.requirement import Requirement
 from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Schedule, Stage
 from proxyguard.seal.storage import now
+from proxyguard.tables.columns import notation_of
 from proxyguard.tables.files import read_file
 
 # Members, and calibration rows, on which an attack by import path is tried.
@@ -300,7 +301,8 @@ def check_queries(member: Member, kinds: Mapping[str, str]) -> None:
                 raise RegistryError(f"{name}: {what} of {wrong}, which hold no {kind}s")
         for column, ends in (query.bins or {}).items():
             part = member.columns.get(column)
-            if any(map(is_day, ends)) and (part is None or part.kind != "date"):
+            dates = None if part is None or part.kind != "date" else notation_of(part)
+            if any(map(is_day, ends)) and (dates is None or not dates.has_days):
                 raise RegistryError(f"{name}: bins of {column!r} are dates, which it has none of")
 
 

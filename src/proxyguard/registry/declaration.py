@@ -250,6 +250,7 @@ class Member(DeclarationPart):
                 )
             if part.fold_case:
                 self._check_folded(name)
+            self._check_gaps(name, part)
             counted = (target.outcome if target.range is not None else None, target.weight_column)
             if name in counted and part.holds == "text":
                 raise ValueError(
@@ -259,12 +260,33 @@ class Member(DeclarationPart):
 
     def _check_folded(self, column: str) -> None:
         """Refuse names of values as nobody reads them: what is folded has small letters alone."""
-        target, texts = self.target, list[str]()
+        target = self.target
         if column in target.design_columns or (column == target.outcome and target.range):
             raise ValueError(
                 f"columns.{column}: fold_case is of texts that are no strata, clusters or weights; "
                 "leave it out"
             )
+        for text in self._values_named(column):
+            if text != fold(text):
+                raise ValueError(
+                    f"columns.{column}: with fold_case {text!r} is read as {fold(text)!r}; write "
+                    "that wherever this value is named"
+                )
+
+    def _check_gaps(self, column: str, part: ColumnPart) -> None:
+        """Refuse a claim about a text that is read as missing: both sides would count none."""
+        missing = (*part.missing, *(self.target.read.missing if part.fold_case else ()))
+        gaps = {fold(text) if part.fold_case else text for text in missing}
+        for text in self._values_named(column):
+            if text in gaps:
+                raise ValueError(
+                    f"columns.{column}: {text!r} is asked for, and read as a missing value; leave "
+                    "it out of missing, or fold_case out where target.read.missing has it"
+                )
+
+    def _values_named(self, column: str) -> list[str]:
+        """Return the values of a column of text that something is claimed about."""
+        target, texts = self.target, list[str]()
         if column == target.outcome:
             texts += [str(label) for label in (target.positive, *(target.classes or ())) if label]
         for requirement in self.requirement:
@@ -274,12 +296,7 @@ class Member(DeclarationPart):
                 groups = (requirement.query.groups or {}).get(column, {})
                 texts += [text for group in groups.values() for text in group]
             texts += [values[column] for values in asked if column in values]
-        for text in texts:
-            if text != fold(text):
-                raise ValueError(
-                    f"columns.{column}: with fold_case {text!r} is read as {fold(text)!r}; write "
-                    "that wherever this value is named"
-                )
+        return texts
 
     @property
     def loss_names(self) -> tuple[str, ...]:

@@ -128,12 +128,14 @@ def have_value(values: Series | NDArray[np.object_], missing: Iterable[str]) -> 
 
 
 def _texts(values: Series, part: ColumnPart, missing: Sequence[str]) -> Series:
-    """Return a column as texts, with the empty one where a text stands for a missing value."""
+    """Return a column as texts, with the empty one where a text declared for it is a gap."""
+    # What the whole table calls missing is a value here, which a share may ask for: "NA" is a
+    # country. An outcome that is missing is known by it, so that it has one spelling when folded.
     texts = as_texts(values)
-    # A column that is declared as text stays as it is written: "NA" is a country.
-    gaps = [*part.missing, *(() if part.holds == "text" else missing)]
-    texts = texts.where(~texts.isin(gaps), "")
-    return texts.where(texts.isin(list(missing)), texts.map(fold)) if part.fold_case else texts
+    if not part.fold_case:
+        return texts.where(~texts.isin(list(part.missing)), "")
+    spelt = {fold(gap): gap for gap in missing} | {fold(gap): "" for gap in part.missing}
+    return texts.map(lambda text: spelt.get(fold(text), fold(text)))
 
 
 def _numbers(
