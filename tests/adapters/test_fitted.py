@@ -280,7 +280,7 @@ def test_what_the_source_cannot_honour_is_refused_before_any_draw(name: str) -> 
     with pytest.raises(RegistryError, match=f"{name}: 'id' has 1,200 categories"):
         prepared(name, pd.DataFrame({"id": text([f"p{k}" for k in range(1200)])}))
     with pytest.raises(
-        RegistryError, match=f"^{name}: there is no option 'row'; do you mean 'rows'"
+        RegistryError, match=f"^{name}: there is no option 'row'; did you mean \"rows\""
     ):
         load_generator(name, {"row": 3})
 

@@ -153,7 +153,7 @@ def shorten(text: str, width: float, size: float = 12.0) -> str:
     Examples
     --------
     >>> shorten("a requirement with a long name", 80.0)
-    'a req…name'
+    'a re…name'
     """
     plain = " ".join(text.split())
     if text_width(plain, size) <= width:

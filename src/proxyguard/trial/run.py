@@ -221,8 +221,8 @@ def try_out(
     >>> page = try_out(table(1), [table(2), table(3)], holdout=table(4), limits={"means": 0.2})
     >>> [requirement.name for requirement in page.requirements]
     ['one-way shares', 'two-way shares', 'means']
-    >>> page.heading
-    ('Exploratory: nothing was registered before the data were seen.',)
+    >>> page.heading[0]
+    'Exploratory: nothing was registered before the data were seen.'
     """
     if outcome is not None and not isinstance(outcome, str):
         raise RegistryError(f"outcome names a column, got {outcome!r}")
