@@ -69,13 +69,20 @@ def test_the_lineage_store_gives_the_published_table(sealed: dict[str, pg.Audit]
 
 @pytest.mark.whole
 def test_sealing_takes_the_published_parts(work: Path, sealed: dict[str, pg.Audit]) -> None:
+    import pandas as pd
+
     raw = load.taiwan()
     outcome = raw[OUTCOME].to_numpy().astype(np.int64)
     for name, audit in sealed.items():
+        table = pd.read_csv(work / "data" / "taiwan" / f"taiwan-{name}.csv").set_index("ID")
         training, validation, _ = published_parts(outcome, SEEDS[name])
         for role, rows in (("training", training), ("validation", validation)):
-            ids = _read(audit.folder / f"development/0.{role}.parquet")["ID"]
-            np.testing.assert_array_equal(ids.to_numpy(), rows + 1)
+            found = _read(audit.folder / f"development/0.{role}.parquet")
+            assert "ID" not in found  # excluded, and asked for by nothing
+            np.testing.assert_array_equal(
+                found.to_numpy(dtype=float),
+                table.loc[rows + 1, found.columns].to_numpy(dtype=float),
+            )
 
 
 def test_numbers_are_winsorised_by_rows_of_no_target(work: Path) -> None:

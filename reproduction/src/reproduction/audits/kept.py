@@ -173,7 +173,9 @@ def _made(
 def _draw(recipe: Recipe, training: pd.DataFrame, seed: int) -> tuple[KeptDraw, bytes]:
     """Return one draw with its table, or with the reason why there is none."""
     generator = load_generator(recipe.generator, recipe.options)
-    generator.prepare(training.drop(columns=list(recipe.unseen)), np.random.default_rng(0))
+    # Sealing leaves excluded columns out of the training part, most likely these too.
+    seen = training.drop(columns=list(recipe.unseen), errors="ignore")
+    generator.prepare(seen, np.random.default_rng(0))
     begun = process_time()
     failure = None
     try:
