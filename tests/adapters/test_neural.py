@@ -131,7 +131,9 @@ def test_no_device_is_looked_for_before_a_draw(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_option_that_there_is_not_is_named_with_the_nearest() -> None:
-    with pytest.raises(RegistryError, match=r"no option 'epoch'; do you mean 'epochs'\?") as caught:
+    with pytest.raises(
+        RegistryError, match=r"no option 'epoch'; did you mean \"epochs\"\?"
+    ) as caught:
         Tvae(epoch=3)
     assert "train_rows" in str(caught.value)
     assert "shared_options" not in str(caught.value)
