@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from proxyguard.audit.status import StandingVerdict
 from proxyguard.cli import main, show
 from proxyguard.modes.evidence import Decision
+from proxyguard.report.record import NO_GUARANTEE
 
 HOSTILE = "[bold red]x[/] \x1b[2J\x1b]0;title\x07 \u202eevil\r\n[link=http://a]y"
 
@@ -133,6 +135,18 @@ def test_a_lost_guarantee_comes_before_the_sentence(capsys: pytest.CaptureFixtur
     assert "    Each end." in lines
     show.show_verdicts([verdict(decision="validated", warning="No guarantee remains: seen.")])
     assert "✓" not in capsys.readouterr().out
+
+
+def test_a_demonstration_begins_with_what_was_shown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lost = verdict(warning="No guarantee remains: seen.", sentence=f"{NO_GUARANTEE}It is open.")
+    standing = SimpleNamespace(verdicts=[lost], required=())
+    monkeypatch.setattr("proxyguard.audit.status.status_of", lambda folder: standing)
+    show.show_story(tmp_path)
+    told = capsys.readouterr().out
+    assert "    It is open." in told.splitlines()
+    assert "guarantee" not in told  # which is said at the end
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])

@@ -241,10 +241,16 @@ def show_story(folder: Path) -> None:
     """
     from proxyguard.audit.folder import AuditFolder
     from proxyguard.audit.status import status_of
+    from proxyguard.report.record import NO_GUARANTEE
 
     standing = status_of(AuditFolder(folder))
     say()
-    show_verdicts([replace(verdict, warning="", advice="") for verdict in standing.verdicts])
+    show_verdicts(
+        [
+            replace(v, warning="", advice="", sentence=v.sentence.removeprefix(NO_GUARANTEE))
+            for v in standing.verdicts
+        ]
+    )
     say()
     show_required(standing.required)
     say()

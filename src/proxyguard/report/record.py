@@ -62,6 +62,7 @@ TIMED_STEPS = {
 
 # What stands before the words of a certificate whose guarantee is gone.
 WITH_ONE = "With one this would read:"
+NO_GUARANTEE = f"No guarantee remains. {WITH_ONE} "
 
 # Steps that are shown at either end of a long run of draws and scores.
 KEPT_ENTRIES = 5
@@ -835,8 +836,7 @@ def shown_verdicts(verdicts: tuple[VerdictRecord, ...], lost: str) -> tuple[Verd
     """
     if not lost:
         return verdicts
-    first = f"No guarantee remains. {WITH_ONE}"
-    return tuple(v.model_copy(update={"sentence": f"{first} {v.sentence}"}) for v in verdicts)
+    return tuple(v.model_copy(update={"sentence": NO_GUARANTEE + v.sentence}) for v in verdicts)
 
 
 def _later_deviations(ledger: Entries) -> list[str]:
