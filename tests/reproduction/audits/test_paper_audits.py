@@ -9,14 +9,12 @@ ten thousand times.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import proxyguard as pg
-from conformance.warm import started_by
 from proxyguard.seal.ledger import Stage
 from reproduction.audits.analyse import (
     Bounds,
@@ -39,13 +37,6 @@ pytestmark = [
         reason="PROXYGUARD_DATA names no folder with the data sets",
     ),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def starts_warm() -> Iterator[None]:
-    """Let audits start their processes from one that has imported already."""
-    with started_by("proxyguard.draw.pool"):
-        yield
 
 
 def begin(work: Path, name: str, draws: int, pilots: int | None = None) -> pg.Audit:

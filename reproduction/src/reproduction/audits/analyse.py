@@ -18,7 +18,7 @@ from scipy.stats import fisher_exact
 import proxyguard as pg
 from proxyguard.audit.decide import groups_of, readings_of
 from proxyguard.audit.folder import CERTIFICATE, CORRECTION, EVIDENCE, RELEASES
-from proxyguard.certificate.certify import certify_evidence, reading_of
+from proxyguard.certificate.mechanism import certify_evidence, reading_of
 from proxyguard.documents.certificate import ReleaseVerdict
 from proxyguard.documents.evidence import Evidence
 from proxyguard.documents.ledger import Stage

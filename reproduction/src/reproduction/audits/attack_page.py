@@ -88,7 +88,7 @@ def page(results: Sequence[ReleaseResult]) -> str:
 
 
 def _missing(results: Sequence[ReleaseResult]) -> str:
-    """Return the published releases of which there is none here."""
+    """Return of which published releases there is none here, in a sentence."""
     attacked = {(one.table, one.mechanism) for one in results}
     left = [
         f"{name} on {TABLES[table].title}"
@@ -96,7 +96,9 @@ def _missing(results: Sequence[ReleaseResult]) -> str:
         for name in PUBLISHED_MECHANISMS
         if (table, name) not in attacked
     ]
-    return "; ".join(left) or "none"
+    if not left:
+        return "All twelve published releases have one here."
+    return f"Published releases of which none was drawn here: {'; '.join(left)}."
 
 
 def _title(result: ReleaseResult) -> str:

@@ -61,6 +61,7 @@ from reproduction.audits.details import (
 from reproduction.audits.experiments import (
     degraded_by_order,
     figures,
+    other_seeds,
     otherwise,
     repeats,
     roles_by_rule,
@@ -289,6 +290,7 @@ def _below(run: Run, published: Published) -> str:
         parts.append(workload(paper))  # both audits have the same draws
     parts += [other_workload(run, published), kept_draws(run)]
     parts += [figures(run, published), repeats(run, published), otherwise(run, published)]
+    parts.append(other_seeds(published))
     parts += [means(paper, published), ranking(run, published), source_model(run, published)]
     parts += [_secondary(paper)]
     parts.append(references(run, published))

@@ -12,6 +12,7 @@ import numpy as np
 import proxyguard as pg
 from reproduction.audits.analyse import Run, measured
 from reproduction.audits.cdc_roles import SETS
+from reproduction.audits.other_seeds import kept_seeds
 from reproduction.audits.published import Published
 from reproduction.audits.spread import CHOSEN, FIGURES, OTHERWISE, REPEATS
 from reproduction.audits.tables import say, table
@@ -92,6 +93,32 @@ def repeats(run: Run, published: Published) -> str:
     columns = ("release", "figure", "published", *(_words(model) for model in MODEL_ORDER))
     counts = ", ".join(f"{one} {count}" for one, count in REPEATS.items())
     return say("repeats", counts=counts) + table(columns, rows)
+
+
+def other_seeds(published: Published) -> str:
+    """Return where the published figures lie among those of releases of other seeds."""
+    kept = {name.capitalize(): seeds for name, seeds in kept_seeds().items()}
+    rows = [
+        (release, figure, theirs, *_seed_cells(kept[relation].differences()[:, k], float(theirs)))
+        for release, several in published.figures.items()
+        for relation in (release.split("/")[0],)
+        if relation in kept
+        for k, (figure, theirs) in enumerate(zip(FIGURES, several, strict=True))
+    ]
+    if not rows:
+        return ""
+    columns = ("release", "figure", "published", "releases", "mean (deviation)", "least to most",
+               "p of the published")  # fmt: skip
+    return say("other_seeds") + table(columns, rows)
+
+
+def _seed_cells(values: Any, published: float) -> tuple[str, ...]:
+    return (
+        str(values.size),
+        f"{values.mean():+.3f} ({values.std(ddof=1):.3f})",
+        f"{values.min():+.3f} to {values.max():+.3f}",
+        f"{rank_pvalue(values, published):.2g}",
+    )
 
 
 def otherwise(run: Run, published: Published) -> str:
