@@ -20,8 +20,9 @@ help: ## list the targets
 demo: .venv/.core ## run the demonstration audit
 	@.venv/bin/proxyguard demo --dir demo-audit
 
-# Compiled files are kept, whatever the environment says: tests start a hundred processes.
-pytest = $(PINS) PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest --numprocesses auto --dist loadfile
+# Compiled files are kept, whatever the environment says: tests start a hundred processes. Files are
+# taken in their order: by numbers of tests, a long one of few tests would be run last and alone.
+pytest = $(PINS) PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 test: .venv/.dev ## run the tests and the docstring examples, long ones reduced; ARGS="-k name" selects
 	@$(pytest) $(ARGS)

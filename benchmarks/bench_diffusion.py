@@ -27,8 +27,8 @@ import torch
 
 from proxyguard.adapters.networks import TabDdpmSettings
 from proxyguard.neural.batched import chosen_device, reproducible
-from proxyguard.neural.chain import DiffusedLayout
 from proxyguard.neural.diffusion import (
+    DiffusedLayout,
     TrainingRows,
     bytes_of_rows,
     classes_as_trained,

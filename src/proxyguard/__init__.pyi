@@ -3,10 +3,10 @@
 from proxyguard.audit.audit import Audit as Audit
 from proxyguard.audit.code import code_of as code_of
 from proxyguard.audit.outcome import SealedCertificate as SealedCertificate
-from proxyguard.certificate.certify import certify as certify
-from proxyguard.certificate.certify import supports as supports
 from proxyguard.certificate.mechanism import Certificate as Certificate
 from proxyguard.certificate.mechanism import FamilyCertificate as FamilyCertificate
+from proxyguard.certificate.mechanism import certify as certify
+from proxyguard.certificate.mechanism import supports as supports
 from proxyguard.certificate.releases import NamedReleases as NamedReleases
 from proxyguard.certificate.releases import ReleaseCertificate as ReleaseCertificate
 from proxyguard.certificate.releases import certify_releases as certify_releases

@@ -213,7 +213,7 @@ class UntrustedCode(SealError):
     ``names`` are import paths or types: what a reader of the folder would have to trust.
     """
 
-    def __init__(self, message: str, *, names: tuple[str, ...]) -> None:
+    def __init__(self, message: str, *, names: tuple[str, ...] = ()) -> None:
         self.names = names
         super().__init__(message)
 

@@ -112,7 +112,8 @@ class _Log:
     def tell(self) -> None:
         """Write how far the task at hand is, unless it is done."""
         with self._lock:
-            if self._now is not None and self._now[1] < self._now[2]:
+            # A task of one part has no share, and where there are many such each would have a line.
+            if self._now is not None and self._now[1] < self._now[2] and self._now[2] > 1:
                 write_line(self._pace.words(*self._now), self._stream)
                 self._told = True
 

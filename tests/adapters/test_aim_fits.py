@@ -25,7 +25,7 @@ from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
 from proxyguard.draw.processes import in_a_fork
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError
-from proxyguard.tables.files import read_table_bytes, table_bytes
+from proxyguard.tables.files import Schema, read_table_bytes, table_bytes
 
 pytestmark = [
     pytest.mark.aim,
@@ -141,7 +141,9 @@ def test_draws_of_the_pool_are_confined_and_say_what_computed_them(tmp_path: Pat
         name="aim",
         generator="aim",
         options=OPTIONS,
-        kinds={"a": "number", "group": "text", "len": "number", "one": "text", "y": "number"},
+        schema_of_releases=Schema(
+            kinds={"a": "number", "group": "text", "len": "number", "one": "text", "y": "number"}
+        ),
         source=str(tmp_path / "source"),
         root=str(tmp_path),
         forbidden=(str(tmp_path / "target"),),

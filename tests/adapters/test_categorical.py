@@ -23,7 +23,7 @@ from proxyguard.draw.job import DrawJob
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.registry.target import TableReading
-from proxyguard.tables.files import RawTable, table_bytes
+from proxyguard.tables.files import RawTable, Schema, table_bytes
 
 DATA = os.environ.get("PROXYGUARD_DATA")
 MUSHROOM = Path(str(DATA)) / "secondary_mushroom" / "secondary_data.csv.gz"
@@ -227,7 +227,7 @@ class TestOpendp(GeneratorConformance):
                      "rows": 50, "epsilon": "3", "folder": "fits"},
             root=str(self.folder),
             source=str(self.folder / "source.parquet"),
-            kinds=dict.fromkeys(DOMAINS, "text"),
+            schema_of_releases=Schema(kinds=dict.fromkeys(DOMAINS, "text")),
         )  # fmt: skip
         workers = [Worker(job) for _ in range(2)]
         assert all(worker.prepared.prepared_at_random for worker in workers)

@@ -14,15 +14,14 @@ from scipy.stats import chi2
 
 from conformance.draws import DrawHere
 from conformance.generator import BatchConformance
-from proxyguard.adapters.fitted import ANEW, ONCE, SAMPLING
-from proxyguard.adapters.tabular import CORRUPTION, TRAINING_ROWS
+from proxyguard.adapters.tabular import ANEW, CORRUPTION, ONCE, SAMPLING, TRAINING_ROWS
 from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.draw.catalog import is_random, load_generator
 from proxyguard.draw.job import DrawJob
 from proxyguard.draw.messages import FittedRelease
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError
-from proxyguard.tables.files import table_bytes
+from proxyguard.tables.files import Schema, table_bytes
 
 NAMES = ("copula", "bayesian_network")
 ONE_IN_A_MILLION = 1e-6
@@ -294,7 +293,7 @@ def test_they_draw_in_the_drawing_process_and_name_their_members(name: str, tmp_
         name=name,
         generator=name,
         options={"train_rows": 100},
-        kinds=kinds,
+        schema_of_releases=Schema(kinds=kinds),
         source=str(tmp_path / "source"),
         root=str(tmp_path),
     )

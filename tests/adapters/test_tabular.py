@@ -20,7 +20,6 @@ from proxyguard.adapters.tabular import (
     Slot,
     read_tabular,
     sampling_stream,
-    shared_options,
 )
 from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.draw.protocol import Seed
@@ -271,7 +270,7 @@ def test_a_category_or_column_that_is_not_there_is_refused_with_those_that_are()
 
 
 def options(**given_options: Any) -> SharedOptions:
-    return shared_options("test", **given_options)
+    return SharedOptions.of(given_options, "test")
 
 
 def labelled(n: int = 400) -> pd.DataFrame:

@@ -25,7 +25,7 @@ from proxyguard.errors import DrawError, RegistryError
 from proxyguard.models.stored import load_model, model_bytes
 from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import Outcome
-from proxyguard.tables.files import table_bytes
+from proxyguard.tables.files import Schema, table_bytes
 
 OUTCOME = Outcome(column="group", positive="space")
 OPTIONS: dict[str, Any] = {"outcome": "group", "positive": "space", "text": "body", "rows": 40}
@@ -227,7 +227,7 @@ def test_the_source_is_fitted_with_the_vocabulary_that_the_drawing_process_prepa
         outcome=OUTCOME,
         features=("body",),
         source=str(tmp_path / "source.parquet"),
-        kinds={},
+        schema_of_releases=Schema(kinds={}),
     )
     drawing = make_learner(job)
     assert drawing is not None

@@ -18,7 +18,7 @@ import pytest
 from conformance.draws import draw_groups_here as draw_groups
 from conformance.draws import draw_here as draw_in_this_process
 from conformance.draws import draw_here_with
-from conformance.warm import started_by
+from conformance.warm import STARTERS, started_by
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.decide import groups_of, predicate_of, readings_of, subjects_of
 from proxyguard.audit.folder import (
@@ -102,10 +102,6 @@ def write_table(path: Path, *, rows: int = 700, seed: int = 1) -> None:
 def audit_in(root: Path, **options: object) -> Audit:
     """Return the audit of a folder that has ``audit``, ``home`` and ``data``."""
     return Audit(root / "audit", home=root / "home", data=[root / "data"], workers=1, **options)
-
-
-STARTERS = ("proxyguard.draw.pool", "proxyguard.draw.child")
-"""Modules that start processes."""
 
 
 @pytest.fixture(scope="module", autouse=True)

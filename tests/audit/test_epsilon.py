@@ -17,8 +17,8 @@ from scipy.spatial.distance import cdist
 from scipy.stats import beta, binom
 
 from proxyguard.adapters.privacy import PrivacyStatement, privacy_lines
+from proxyguard.audit.attacks import best_guesses
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.epsilon import best_guesses
 from proxyguard.draw.messages import DrawResult, Failed
 from proxyguard.draw.protocol import coin_bits, members_in
 from proxyguard.errors import RegistryError, StageError

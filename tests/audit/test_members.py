@@ -22,11 +22,12 @@ from proxyguard.audit.check import template
 from proxyguard.audit.development import MemberDevelopment
 from proxyguard.audit.folder import RELEASES, AuditFolder
 from proxyguard.audit.manifest import check_members
-from proxyguard.audit.members import MemberRows, by_chance, copies_of_members
+from proxyguard.audit.members import by_chance
 from proxyguard.audit.stated import reading_place
 from proxyguard.cli.main import app
 from proxyguard.documents.releases import DrawnRelease, ReleaseManifest
 from proxyguard.errors import RegistryError, SealError, TableError
+from proxyguard.exposure.descriptive import Copies
 from proxyguard.registry.declaration import read_declaration
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.tables.columns import as_text
@@ -172,9 +173,9 @@ def test_an_excluded_number_of_each_row_hides_no_copy(tmp_path: Path) -> None:
 def test_a_copy_is_one_however_its_values_are_written() -> None:
     members = pd.DataFrame({"a": [1.0, np.nan], "b": ["x", "02"]})
     records = pd.DataFrame({"b": ["x", "2.0", "x"], "a": [1.0, np.nan, 1.5], "more": [1, 2, 3]})
-    assert copies_of_members(records, members).tolist() == [True, True, False]
-    rows = MemberRows(members)
-    assert [rows.copies(records.iloc[[i]]).item() for i in range(3)] == [True, True, False]
+    rows = Copies(members)
+    assert rows.among(records).tolist() == [True, True, False]
+    assert [rows.among(records.iloc[[i]]).item() for i in range(3)] == [True, True, False]
 
 
 def test_a_target_of_which_most_are_copies_is_not_sealed(tmp_path: Path) -> None:

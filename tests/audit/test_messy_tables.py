@@ -178,6 +178,54 @@ def test_labels_that_differ_in_capital_letters_alone_are_one_where_that_is_decla
     assert set(training["y"]) == {"yes", "no"}
 
 
+@pytest.mark.usefixtures("draws_here")
+def test_an_audit_reads_texts_that_are_declared_the_same_as_one_value(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "releases").mkdir(parents=True)
+    rng = np.random.default_rng(7)
+    for k in range(3):
+        table = labelled(400, 5 + 50 * k)
+        spelt = np.where(table["y"] == "1", "Ja", "Nej").astype(object)
+        short = rng.random(400) < 0.2
+        spelt[short] = [text[0] for text in spelt[short]]
+        crp = np.where(rng.random(400) < 0.1, "<5", rng.integers(5, 90, 400).astype(str))
+        name = f"releases/r{k}.csv" if k else "table.csv"
+        table.assign(y=spelt, crp=crp).to_csv(data / name, index=False)
+    text = DECLARATION.format(outcome='positive = "Ja"', loss="brier")
+    files = 'generator = "files"\noptions = { folder = "releases", pattern = "*.csv", first = 100 }'
+    text = text.replace('generator = "bootstrap"', files).replace("draws = 4", "draws = 2")
+    audit = audit_in(tmp_path)
+    audit.init(
+        text
+        + '[columns]\ny = { same = { J = "Ja", N = "Nej" } }\ncrp = { same = { "<5" = "2.5" } }\n'
+    )
+    assert audit.check().problems == []
+    audit.run()
+    assert audit.verify(with_target=True).good
+    training = pd.read_parquet(audit.folder / "development/0.training.parquet")
+    assert set(training["y"]) == {"Ja", "Nej"}
+    assert training["crp"].dtype == float
+    assert training["crp"].min() == 2.5
+
+
+@pytest.mark.parametrize(
+    ("positive", "said", "why"),
+    [
+        ("J", '{ same = { J = "Ja" } }', "with same 'J' is read as 'Ja'; write that wherever"),
+        ("Ja", '{ same = { NA = "Ja" } }', "same reads 'NA', which target.read.missing takes"),
+        ("Ja", '{ same = { J = "" } }', "a text that stands for a missing value stands in missing"),
+        ("Ja", '{ same = { J = "j", j = "Ja" } }', "say of 'j' twice what it is"),
+        ("ja", '{ fold_case = true, same = { J = "ja" } }', "in same 'J' is read as 'j'; write"),
+    ],
+)
+def test_texts_that_are_the_same_are_said_once_and_named_as_they_are_read(
+    positive: str, said: str, why: str
+) -> None:
+    text = DECLARATION.format(outcome=f'positive = "{positive}"', loss="brier")
+    with pytest.raises(RegistryError, match=why):
+        read_declaration(f"{text}[columns]\ny = {said}\n")
+
+
 def test_run_registers_no_files_that_check_refuses(tmp_path: Path) -> None:
     (tmp_path / "data" / "releases").mkdir(parents=True)
     labelled(700, 5).to_csv(tmp_path / "data" / "table.csv", index=False)

@@ -39,7 +39,7 @@ from proxyguard.models.stored import load_model, skops_bytes
 
 DUMPABLE = """\
 import sys
-from proxyguard.draw.child import unreadable_memory
+from proxyguard.draw.processes import unreadable_memory
 from proxyguard.draw.processes import prctl, prctl_value
 prctl(4, int(sys.argv[1]))
 with unreadable_memory():

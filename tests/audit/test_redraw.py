@@ -24,7 +24,7 @@ from proxyguard.audit.folder import DECLARATION, RELEASES
 from proxyguard.audit.home import software_versions
 from proxyguard.cli.main import app
 from proxyguard.draw.catalog import EXTRAS, Extra
-from proxyguard.draw.child import child_environment
+from proxyguard.draw.processes import child_environment
 from proxyguard.models.npy import read_content
 
 At = Callable[[str], Audit]

@@ -515,7 +515,7 @@ def test_a_flipped_verdict_of_a_stream_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lie", "words"),
     [
-        (lambda one: one.update(releases=["famous vendor.csv/1"]), "not of candidate"),
+        (lambda one: one.update(releases=["famous vendor.csv/1"]), "not ['candidate.csv/1']"),
         (lambda one: one.update(bounds_level="0.5"), "bounds at another level"),
     ],
     ids=["another candidate", "another level"],

@@ -150,6 +150,33 @@ def test_the_default_test_of_a_share_is_exact_and_no_weaker_than_bernsteins(
         assert np.all(np.array(ours[2:]) <= np.array(theirs[2:]))
 
 
+def test_a_mean_is_tested_on_the_range_that_the_answer_leaves(tmp_path: Path, forge: Any) -> None:
+    audit = certified(tmp_path, DECLARATION)
+    above, below = evidence_of(audit)["columns"][:2]
+    for r, release in enumerate(releases_of(audit)):
+        answer = release["weight"].clip(0, 100).mean() / 100  # the registered range is 0 to 100
+        np.testing.assert_allclose(
+            [above["ends"][0][r], above["ends"][1][r], below["ends"][0][r], below["ends"][1][r]],
+            [(1 - answer) / 2, (2 - answer) / 2, answer / 2, (1 + answer) / 2],
+            rtol=0, atol=1e-12,
+        )  # fmt: skip
+
+    def narrow(evidence: Any) -> None:
+        # A range that ends nearer to the limit would let bets be larger.
+        evidence["groups"]["bootstrap"]["columns"][0]["ends"][1][0] -= 0.05
+        forge.derive(audit, evidence)
+
+    forge.certificate(audit, evidence=narrow)
+    assert "of their range by its own answer, and " in forge.found_by(audit)
+
+    def impossible(evidence: Any) -> None:
+        evidence["groups"]["bootstrap"]["columns"][0]["ends"][1][0] = 0.5
+        forge.derive(audit, evidence)
+
+    forge.certificate(audit, evidence=impossible)
+    assert "no releases' losses have such ends" in forge.found_by(audit)
+
+
 def opened(audit: Audit) -> pd.DataFrame:
     """Return the target's records, with the key that lies in the audit's home."""
     journal = audit.journal()

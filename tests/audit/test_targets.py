@@ -704,7 +704,7 @@ def test_the_survey_of_the_page_is_an_audit(tmp_path: Path) -> None:
     (text,) = re.findall(r"```toml\n(.*?)```", SURVEY.read_text("utf-8"), re.DOTALL)
     for k, name in enumerate(("target", "pilot", "cohort", "synthetic")):
         rng = np.random.default_rng(k)
-        psu = np.repeat(np.arange(80), 6)
+        psu = np.repeat(np.arange(80), 6)  # 40 of either stratum
         income = rng.uniform(20, 90, psu.size).round(2)
         employed = np.where(rng.random(psu.size) < income / 120, "yes", "no").astype(object)
         employed[rng.random(psu.size) < 0.02] = None
@@ -894,7 +894,8 @@ def test_records_with_weights_may_come_in_clusters(tmp_path: Path, strata: bool)
     text = text.replace('weighting = "record", max_size = 20', PERSONS)
     if strata:
         with pytest.raises(
-            RegistryError, match=r"give strata their shares of the sampled clusters"
+            RegistryError,
+            match=r"write sampled in place of weights.* = \{ a = \.\.\., b = \.\.\. \}",
         ):
             read_declaration(HEAD + text + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
         text = text.replace('origin = "design"', 'origin = "within strata"')
@@ -919,6 +920,78 @@ def test_records_with_weights_may_come_in_clusters(tmp_path: Path, strata: bool)
     assert "the persons that records represent, whatever their cluster, by design weights" in said
     assert ("each weight times the registered weight of its stratum" in said) == strata
     assert "shares of all clusters" not in said  # what weights count already, shares would again
+
+
+def after_a_pilot(tmp_path: Path, design: str, development: str = "") -> pg.Audit:
+    """Return an audit of what a pilot left of a survey: 30 of 60 wards in a, 50 of 60 in b."""
+    for name, wards in (("target", {"a": 30, "b": 50}), ("development", {"a": 30, "b": 10})):
+        frame = table(240, 2 if name == "target" else 3)
+        known = [(site, f"{name[0]}{site}{k}") for site, n in wards.items() for k in range(n)]
+        rows = [known[i % len(known)] for i in range(240)]
+        frame["site"], frame["ward"] = zip(*rows, strict=True)
+        put(frame, tmp_path / "data" / f"{name}.csv")
+    with_persons(tmp_path / "data")
+    text = APART.replace("{source}", 'file = "target.csv"').replace(
+        "{design}", f'design = {{ by = "site", sizes = {{ a = 30, b = 50 }}, {design}, '
+        f'clusters = {{ by = "ward", {PERSONS} }} }}',
+    )  # fmt: skip
+    text = text.replace('exclude = ["site", "colour"]', 'exclude = ["colour"]')
+    if development:
+        text = text.replace(
+            'table = "development.csv"', f'table = "development.csv"\n{development}'
+        )
+    return audit_of(tmp_path, HEAD + text + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+
+
+def test_strata_with_design_weights_count_by_what_the_survey_sampled(tmp_path: Path) -> None:
+    audit = after_a_pilot(tmp_path, "sampled = { a = 60, b = 60 }")
+    assert not [w for w in audit.check().warnings if "sampled" in w]
+    (tmp_path / "audit").rename(tmp_path / "unused")
+    audit = certified(tmp_path, (tmp_path / "unused" / "audit.toml").read_text())
+    losses, chunk = hand_losses(audit)
+    sites, persons = np.asarray(chunk.records.strata), chunk.frame["persons"].to_numpy()
+    # Of each site half of the survey's clusters; of a as many are left as 30, of b 50.
+    omega = persons * np.where(sites == "a", 0.5 / 30, 0.5 / 50)
+    by_hand = (losses * omega[None, :, None]).sum(axis=1) / omega.sum()
+    derived = evidence_of(audit, "bootstrap")["derived"]
+    np.testing.assert_allclose(derived["estimates"], by_hand, rtol=0, atol=1e-12)
+    said = audit.certificate().predicate.estimand["target"]
+    assert "(sampled by the whole survey a 60, b 60)" in said
+    assert "strata with their shares of the clusters that the whole survey sampled, as its" in said
+    assert audit.verify().findings == []
+
+
+def test_a_pilot_that_sampled_leaves_out_is_refused_before_anything_is_sealed(
+    tmp_path: Path,
+) -> None:
+    audit = after_a_pilot(tmp_path, "sampled = { a = 30, b = 50 }")
+    words = (
+        r"more clusters than the survey is said to have sampled, in 'site': a 60 \(sampled 30\), "
+        r"b 60 \(sampled 50\).* write sampled = \{ a = 60, b = 60 \}, or more .*"
+        r'write survey = "another" under \[development\]'
+    )
+    (problem,) = audit.check().problems
+    assert re.search(words, problem)
+    with pytest.raises(TableError, match=words):
+        audit.seal()
+
+
+def test_a_pilot_of_another_survey_is_none_of_those_that_were_sampled(tmp_path: Path) -> None:
+    audit = after_a_pilot(tmp_path, "sampled = { a = 30, b = 60 }", 'survey = "another"')
+    (warning,) = (w for w in audit.seal().warnings if "sampled" in w)
+    assert "neither target nor development: b 60 sampled, 10 not here" in warning
+    text = HEAD + strata_of_wards(tmp_path) + PROCEDURE + BRIER + BOOTSTRAP + CLAIM
+    with pytest.raises(RegistryError, match=r'survey = "another" is of a development table'):
+        read_declaration(text.replace("[development]", '[development]\nsurvey = "another"'))
+
+
+def test_strata_of_the_pilot_alone_are_refused(tmp_path: Path) -> None:
+    audit = after_a_pilot(tmp_path, "sampled = { a = 60, b = 60 }")
+    frame = pd.read_csv(tmp_path / "data" / "development.csv")
+    frame.loc[frame["ward"] == "da3", "site"] = "c"
+    put(frame, tmp_path / "data" / "development.csv")
+    with pytest.raises(TableError, match="sampled does not name, c: nothing would be claimed"):
+        audit.seal()
 
 
 def test_a_cluster_that_weighs_too_much_is_refused_before_it_is_sealed(tmp_path: Path) -> None:
@@ -954,13 +1027,100 @@ def test_a_cluster_of_two_strata_is_refused_before_it_is_sealed(tmp_path: Path) 
         audit.seal()
 
 
-def test_strata_of_clusters_are_not_reserved_from_a_table(tmp_path: Path) -> None:
-    design = BOTH.format(a=3, b=4)
-    target = RESERVE.replace("rows = 250, ", "") + design + "\n"
-    put(table(), tmp_path / "data" / "table.csv")
-    audit = audit_of(tmp_path, HEAD + target + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
-    with pytest.raises(RegistryError, match="give the target as a file of its own"):
-        audit.seal()
+def survey_table(tmp_path: Path, shuffle: int = 0) -> pd.DataFrame:
+    """Write a survey of 40 wards in a and 60 in b, of 1 to 9 records each, and return it."""
+    rng = np.random.default_rng(31)
+    wards = np.repeat(np.arange(100), rng.integers(1, 10, 100))
+    frame = table(len(wards), 6)
+    frame["ward"] = [f"w{k}" for k in wards]
+    frame["site"] = np.where(wards < 40, "a", "b")
+    frame["persons"] = rng.choice([0.5, 1.0, 4.0], len(wards))
+    if shuffle:
+        frame = frame.sample(frac=1.0, random_state=shuffle)
+    put(frame, tmp_path / "data" / "table.csv")
+    return frame
+
+
+def of_a_survey(design: str, reserve: str = "seed = 11") -> str:
+    """Return a declaration of 30 wards of a and 20 of b, set aside from that table."""
+    target = RESERVE.replace("rows = 250, seed = 11", reserve)
+    target = target.replace('["site", "colour"]', '["colour"]')
+    target += f'design = {{ by = "site", sizes = {{ a = 30, b = 20 }}, {design} }}\n'
+    return HEAD + target + PROCEDURE + BRIER + BOOTSTRAP + CLAIM
+
+
+SURVEYED = f'sampled = {{ a = 40, b = 60 }}, clusters = {{ by = "ward", {PERSONS} }}'
+
+
+def test_strata_of_clusters_are_reserved_by_whole_clusters_of_each(tmp_path: Path) -> None:
+    frame = survey_table(tmp_path)
+    audit = certified(tmp_path, of_a_survey(SURVEYED))
+    losses, chunk = hand_losses(audit)
+    wards, sites = np.asarray(chunk.records.clusters), np.asarray(chunk.records.strata)
+    chosen = {site: set(wards[sites == site].tolist()) for site in ("a", "b")}
+    assert [len(chosen["a"]), len(chosen["b"])] == [30, 20]
+    whole = frame["ward"].isin(chosen["a"] | chosen["b"])
+    assert whole.sum() == len(wards)  # no ward was cut
+    training = pd.read_parquet(audit.folder / "development/0.training.parquet")
+    assert set(training["ward"]) == set(frame["ward"]) - chosen["a"] - chosen["b"]
+    omega = chunk.frame["persons"] * np.where(sites == "a", 0.4 / 30, 0.6 / 20)
+    by_hand = (losses * omega.to_numpy()[None, :, None]).sum(axis=1) / omega.sum()
+    derived = evidence_of(audit, "bootstrap")["derived"]
+    np.testing.assert_allclose(derived["estimates"], by_hand, rtol=0, atol=1e-12)
+    # The seed chooses the same wards in whatever order rows and sizes stand.
+    survey_table(tmp_path / "again", shuffle=3)
+    turned = of_a_survey(SURVEYED).replace("{ a = 30, b = 20 }", "{ b = 20, a = 30 }")
+    again = audit_of(tmp_path / "again", turned)
+    again.seal()
+    again.register()
+    assert set(np.asarray(opened(again).whole().records.clusters).tolist()) == set(wards.tolist())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("a = 40, b = 60", "a = 40, b = 59"), r"the table has more .* b 60 \(sampled 59\)"),
+        (("a = 30, b = 20", "a = 30, b = 60"), r"stratum 'b' of 'site' is to give 60 clusters"),
+        (("seed = 11", "rows = 20, seed = 11"), r"leave reserve\.rows out"),
+        (("seed = 11", "clusters = 20, seed = 11"), "no other design does"),
+    ],
+)
+def test_what_cannot_be_reserved_by_clusters_of_strata(
+    tmp_path: Path, change: tuple[str, str], words: str
+) -> None:
+    survey_table(tmp_path)
+    text = of_a_survey(SURVEYED).replace(*change)
+    with pytest.raises((RegistryError, TableError), match=words):
+        audit_of(tmp_path, text).seal()
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("ward", "", "row 1 has no 'site' or no 'ward', and 1 rows in all"),
+        ("site", "b", "is in another stratum of 'site' than the first row of its cluster"),
+    ],
+)
+def test_a_table_whose_clusters_are_not_known_is_not_divided(
+    tmp_path: Path, column: str, value: str, words: str
+) -> None:
+    frame = survey_table(tmp_path)
+    assert frame.loc[0, "site"] == "a"
+    frame.loc[0, column] = value
+    put(frame, tmp_path / "data" / "table.csv")
+    with pytest.raises(TableError, match=words):
+        audit_of(tmp_path, of_a_survey(SURVEYED)).seal()
+
+
+def test_more_of_a_survey_than_its_table_has_is_told(tmp_path: Path) -> None:
+    survey_table(tmp_path)
+    text = of_a_survey(SURVEYED).replace("a = 40, b = 60", "a = 45, b = 60")
+    (warning,) = (w for w in audit_of(tmp_path, text).seal().warnings if "sampled" in w)
+    assert "a 45 sampled, 5 not here" in warning
+    # Without design weights strata count by the population, and the table has no say.
+    alike = 'weights = { a = 1, b = 3 }, clusters = { by = "ward" }'
+    survey_table(tmp_path / "alike")
+    assert not audit_of(tmp_path / "alike", of_a_survey(alike)).check().problems
 
 
 def test_a_target_record_without_a_cluster_is_refused_before_it_is_sealed(tmp_path: Path) -> None:

@@ -33,13 +33,12 @@ import pytest
 import proxyguard as pg
 from cli.mistakes_made import MISTAKES, Mistake
 from conformance.draws import draw_here, draw_here_with
-from conformance.warm import started_by
+from conformance.warm import STARTERS, started_by
 from proxyguard.cli import main, show
 from proxyguard.draw.job import DrawJob
 from proxyguard.draw.pool import draw_all
 
 GOLDEN = Path(__file__).with_name("mistakes.txt")
-STARTERS = ("proxyguard.draw.pool", "proxyguard.draw.child")
 CHECK = "check audit"
 STAGES = ("new", "seal", "register", "draw", "open")
 ROWS, RESERVED = 240, 80

@@ -9,12 +9,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from conformance.typed import DECLARATION, Done, environment, proxyguard, write_table
-from proxyguard.cli import show
+from proxyguard.audit.audit import Audit
+from proxyguard.audit.check import Begun
+from proxyguard.cli import show, steps
 
 LOSSES = """\
 format = 1
@@ -111,6 +114,8 @@ def test_every_step_gives_its_result_as_json(typed: tuple[Path, dict[str, Done]]
     ]  # fmt: skip
     assert found["verify"]["good"] is True
     assert found["verify"]["unknown"] == []
+    assert found["verify"]["decisions"] == {"bootstrap": "validated"}
+    assert found["verify"]["no_guarantee"] == ""
     assert found["status"]["next"] == "verify"
     assert [step["stage"] for step in found["status"]["steps"]] == [
         "sealed", "developed", "registered", "drawn", "opened", "certified",
@@ -126,11 +131,46 @@ def test_people_get_words(typed: tuple[Path, dict[str, Done]]) -> None:
     assert verified.returncode == 0
     assert verified.stdout.rstrip().endswith("Everything holds.")
     assert "ok   ledger: chain and signatures" in verified.stdout
+    assert "✓ VALIDATED: bootstrap" in verified.stdout
     status = proxyguard(root, "status", "audit")
     assert status.stdout.splitlines()[0] == "typed"
     assert "✓ VALIDATED: bootstrap" in status.stdout
     log = proxyguard(root, "log", "audit")
     assert log.stdout.count("      digest ") == 6
+
+
+def test_the_end_says_what_checking_takes_and_what_the_folder_gives_away(
+    typed: tuple[Path, dict[str, Done]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = typed[0] / "audit"
+    certificate = Audit(folder).certificate()
+    plain = [*steps._check_lines(certificate, folder)]
+    assert plain[0] == f"Whoever has the folder can check this: proxyguard verify {folder}"
+    held = sum(certificate.folder.journal().ledger.sealed.members["target"].development.values())
+    assert f"holds {held:,} records in clear, in development/" in plain[1]
+    assert len(plain) == 2
+    named = Begun(missing=(), named=("mine.trees:Forest", "mine.trees:Bush"), carried=())
+    monkeypatch.setattr("proxyguard.audit.check.begun", lambda *_, **__: named)
+    first, second, third, _ = steps._check_lines(certificate, folder)
+    assert first.endswith("--redraw 1 --run-named-code")
+    assert "code of others" in second
+    assert third.endswith("in the same version: mine.trees.")
+
+
+def test_verify_asks_for_more_than_a_sound_record_where_it_is_told_to(
+    typed: tuple[Path, dict[str, Done]], tmp_path: Path
+) -> None:
+    shutil.copytree(typed[0], tmp_path / "copy")
+    root = tmp_path / "copy"
+    assert proxyguard(root, "verify", "audit", "--require-validated").returncode == 0
+    deviated = proxyguard(root, "deviate", "audit", "--reason", "the table was looked at before")
+    assert deviated.returncode == 0, deviated.stderr
+    for options, code in ((), 0), (("--require-validated",), 7):
+        verified = proxyguard(root, "verify", "audit", *options, "--junit", "verify.xml")
+        assert verified.returncode == code
+        assert "VALIDATED: bootstrap (no guarantee remains)" in verified.stdout
+        failures = ElementTree.parse(root / "verify.xml").getroot()[0].get("failures")
+        assert failures == ("1" if options else "0")
 
 
 def test_the_machine_and_the_schema_are_described(tmp_path: Path) -> None:
@@ -172,7 +212,8 @@ def test_run_takes_all_steps_and_ends_with_the_code_of_the_worst_verdict(
         again = proxyguard(tmp_path, "run", "audit")
         assert again.returncode == code
         assert "? VIOLATION: given (no guarantee remains)" in again.stdout
-        assert "Anyone can check this: proxyguard verify audit" in again.stdout
+        assert "Whoever has the folder can check this: proxyguard verify audit" in again.stdout
+        assert "in clear" not in again.stdout  # losses alone: no development part
 
 
 @pytest.mark.whole

@@ -109,3 +109,31 @@ def test_a_command_that_did_not_end_leaves_an_error_and_no_earlier_success(
     assert done.exit_code != 0
     (case,) = suite(tmp_path / "out.xml")
     assert case.find("error") is not None or case.find("failure") is not None
+
+
+@pytest.mark.parametrize(
+    ("decisions", "lost", "code"),
+    [
+        ([Decision.VALIDATED, Decision.VALIDATED], "", 0),
+        ([Decision.VALIDATED, Decision.UNRESOLVED], "", 3),
+        ([Decision.UNRESOLVED, Decision.VIOLATION], "", 4),
+        ([], "", 3),
+        ([Decision.VALIDATED], "looked at before", 7),
+    ],
+)
+def test_a_record_that_holds_is_enough_unless_all_must_be_validated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decisions: list[Decision], lost: str, code: int
+) -> None:
+    verified = Verification(lost=lost)
+    verified.decisions = {str(k): decision for k, decision in enumerate(decisions)}
+    monkeypatch.setattr("proxyguard.audit.verify.verify", lambda *_, **__: verified)
+    monkeypatch.setattr("proxyguard.cli.look._standing", lambda _: ())
+    ask = CliRunner().invoke
+    assert ask(app, ["verify", str(tmp_path)]).exit_code == 0
+    assert ask(app, ["verify", str(tmp_path), "--require-validated"]).exit_code == code
+    # A part that was not checked does not hide a worse end, and a broken record comes first.
+    verified.not_checked.append("redraw: no such module")
+    assert ask(app, ["verify", str(tmp_path), "--require-validated"]).exit_code == (code or 6)
+    verified.findings.append(Finding(place="ledger", problem="cut"))
+    assert ask(app, ["verify", str(tmp_path), "--require-validated"]).exit_code == 5
+    assert verified.to_dict()["decisions"] == {}

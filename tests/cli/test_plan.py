@@ -50,7 +50,7 @@ def refused(done: Result, kind: type[ProxyGuardError], words: str) -> None:
 
 
 def test_assumed_margins_give_a_plan_and_its_blocks() -> None:
-    done = proxyguard("plan", *ASSUMED, *SIZES)
+    done = proxyguard("plan", *ASSUMED, *SIZES, "--all")
     assert done.exit_code == 0, done.output
     assert "Law: assumed margins (error 0.1); 95.0% of releases valid; " in done.stdout
     records, draws, chance = done.stdout.split("\n")[:3]

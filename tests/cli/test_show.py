@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import typer
 
 from proxyguard.audit.status import StandingVerdict
 from proxyguard.cli import main, show
@@ -166,3 +167,38 @@ def test_a_demonstration_that_does_not_verify_ends_with_the_code_of_a_broken_aud
     with pytest.raises(SystemExit) as ended:
         main.main()
     assert ended.value.code == (show.Exit.DONE if good and safe else show.Exit.BROKEN)
+
+
+def test_help_lists_every_verb_once_as_people_meet_them_and_cuts_no_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["proxyguard", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    listed = [name for verbs in main.VERBS.values() for name in verbs]
+    assert sorted(listed) == sorted(str(one.name) for one in main.app.registered_commands)
+    assert listed[0] == "try"
+    shown = " ".join(text.split())
+    for verb in main.app.registered_commands:
+        first = (verb.callback.__doc__ or "").partition("\n")[0] if verb.callback else ""
+        assert first
+        assert f"{verb.name} {first}" in shown
+    assert "..." not in shown.partition("[ARGS]...")[2]
+
+
+def test_a_verb_that_is_typed_is_read_alone_as_it_is_among_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    among_all = typer.main.get_command(main.app).commands  # type: ignore[attr-defined]  # a group
+    for name, verb in among_all.items():
+        monkeypatch.setattr("sys.argv", ["proxyguard", name])
+        alone = typer.main.get_command(main._as_typed(main.app))
+        assert list(alone.commands) == [name]  # type: ignore[attr-defined]
+        read = alone.commands[name]  # type: ignore[attr-defined]
+        assert [option.opts for option in read.params] == [option.opts for option in verb.params]
+        assert read.help == verb.help
+    for typed in ([], ["--help"], ["chek"], ["--version", "check"]):
+        monkeypatch.setattr("sys.argv", ["proxyguard", *typed])
+        assert main._as_typed(main.app) is main.app

@@ -10,9 +10,8 @@ import pytest
 from proxyguard.adapters.worker import make_learner
 from proxyguard.draw.confine import guard_here
 from proxyguard.draw.drawing import Fitter, Worker
-from proxyguard.draw.explain import error_words
 from proxyguard.draw.job import AskJob, DrawJob
-from proxyguard.draw.messages import DrawResult, Said, Unready, packed, readiness
+from proxyguard.draw.messages import DrawResult, Said, Unready, error_words, packed, readiness
 from proxyguard.draw.pool import Draws
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.sources import answer

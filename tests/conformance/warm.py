@@ -4,13 +4,15 @@ Importing what a drawing process, a child of `verify` or a command needs takes l
 tests ask of it. So one process imports it, once for a run of the tests, and forks a copy whenever
 one is wanted. The copy then runs the module that was to be run, with the arguments, environment,
 import path, folder, session and pipes that `subprocess` would give it, and as a child of whoever
-wanted it. Only its libraries are loaded already; tests that are about how a process starts, and
-those of single processes in ``tests/draw``, start theirs cold.
+wanted it. Only its libraries are loaded already, and what a command starts starts warm too; tests
+that are about how a process starts, and those of single processes in ``tests/draw``, start theirs
+cold.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import importlib
 import inspect
@@ -26,7 +28,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,7 +43,10 @@ _LOADED = (
     "proxyguard.adapters.worker", "proxyguard.audit.apart", "proxyguard.audit.audit",
     "proxyguard.audit.verify", "proxyguard.cli.main", "proxyguard.exposure.named",
 )  # fmt: skip
-_MODULES = {*_LOADED, "reproduction"}
+_COMMANDS = ("proxyguard.cli.main", "reproduction")
+STARTERS = ("proxyguard.draw.pool", "proxyguard.draw.processes")
+"""Modules of the product that start processes."""
+_MODULES = {*_LOADED, *_COMMANDS}
 _MOST = 1 << 18
 _STREAMS = ("p2cread", "c2pwrite", "errwrite")
 _ENDS = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
@@ -98,7 +103,14 @@ class Popen(subprocess.Popen[Any]):
 @functools.cache
 def _server() -> _Server:
     """Return what forks processes, for as long as this process lives."""
-    server = _Server()
+    line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "conformance.warm"],
+            stdin=theirs.fileno(), env=environment,
+        )  # fmt: skip
+    server = _Server(line, process.wait)
     atexit.register(server.close)
     return server
 
@@ -106,20 +118,16 @@ def _server() -> _Server:
 class _Server:
     """This end of the process that has imported; what it forked goes on when it has ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, line: socket.socket, ended: Callable[[], object]) -> None:
         self._lock = threading.Lock()
-        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "conformance.warm"],
-                stdin=theirs.fileno(), env=environment,
-            )  # fmt: skip
+        self._line = line
+        self._ended = ended
 
     def close(self) -> None:
         """Let it end."""
+        self._line.shutdown(socket.SHUT_RDWR)  # a fork of this process may have a copy of it
         self._line.close()
-        self._process.wait()
+        self._ended()
 
     def fork(self, order: dict[str, Any], streams: list[int]) -> int:
         """Return the number of a new process, a child of this one."""
@@ -140,7 +148,11 @@ def serve() -> None:
     path = [entry for entry in sys.path if entry != here]
     for module in _LOADED:
         importlib.import_module(module)
-    line = socket.socket(fileno=os.dup(0))
+    _answer(socket.socket(fileno=os.dup(0)), path)
+
+
+def _answer(line: socket.socket, path: list[str]) -> None:
+    """Fork a process for each order that comes on this line, until there are no more."""
     while True:
         content, streams, _, _ = socket.recv_fds(line, _MOST, 3)
         if not content:
@@ -164,12 +176,32 @@ def serve() -> None:
             os.close(stream)
 
 
+def _beside(path: list[str], streams: list[int]) -> _Server:
+    """Return a process beside this one, as warm, that forks those that a command starts."""
+    line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    process = os.fork()
+    if process == 0:
+        try:
+            # Whoever reads what the command prints waits until nobody can write to it.
+            for stream in streams:
+                os.close(stream)
+            line.close()
+            _answer(theirs, path)
+        finally:
+            os._exit(0)
+    theirs.close()
+    return _Server(line, functools.partial(os.waitpid, process, 0))
+
+
 def _become(order: dict[str, Any], streams: list[int], path: list[str], between: int) -> NoReturn:
     """Run a module to its end, as ``python -m`` does."""
     code = 1
+    beside = None
     try:
         while os.getppid() == between:
             time.sleep(0.0005)
+        if order["module"] in _COMMANDS:
+            beside = _beside(path, streams)
         if order["session"]:
             os.setsid()
         for number, stream in enumerate(streams):
@@ -180,6 +212,8 @@ def _become(order: dict[str, Any], streams: list[int], path: list[str], between:
         os.environ.update(order["environment"])
         time.tzset()
         tempfile.tempdir = None  # found anew, in this environment
+        if "numpy" in sys.modules:  # a process of its own has a seed of its own
+            sys.modules["numpy"].random.seed()
         sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
         before = [] if order["safe"] else [order["folder"]]
         named = os.environ.get("PYTHONPATH", "")
@@ -190,7 +224,10 @@ def _become(order: dict[str, Any], streams: list[int], path: list[str], between:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.argv[1:] = order["arguments"]
         warnings.filterwarnings("ignore", ".*found in sys.modules", RuntimeWarning)
-        runpy.run_module(order["module"], run_name="__main__", alter_sys=True)
+        if beside is not None:
+            globals()["_server"] = lambda: beside  # never undone: this process ends here
+        with started_by(*STARTERS) if beside is not None else contextlib.nullcontext():
+            runpy.run_module(order["module"], run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -200,6 +237,8 @@ def _become(order: dict[str, Any], streams: list[int], path: list[str], between:
         try:
             sys.stdout.flush()
             sys.stderr.flush()
+            if beside is not None:
+                beside.close()
         finally:
             os._exit(code)
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pydantic import Field
 
+from documents.schemas import KINDS, main
 from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.documents.certificate import Advice, Subject
 from proxyguard.documents.document import Document, NumberText
 from proxyguard.documents.evidence import Evidence, FixedEvidence, SequentialEvidence
 from proxyguard.documents.ledger import Overlap, Stage, read_body
 from proxyguard.documents.releases import DrawnRelease, FailedDraw, GivenRelease, ReleaseManifest
-from proxyguard.documents.schemas import main, schemas
 from proxyguard.errors import DocumentError, SealError
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
@@ -203,13 +203,13 @@ def test_the_published_schemas_are_current(tmp_path: Path) -> None:
     main([str(tmp_path)])
     written = {path.name: path.read_text() for path in tmp_path.iterdir()}
     published = {path.name: path.read_text() for path in SCHEMAS.iterdir()}
-    words = "run python -m proxyguard.documents.schemas docs/schemas"
+    words = "run python tests/documents/schemas.py docs/schemas"
     assert set(written) == set(published), words
     for name, text in written.items():
         assert text == published[name], f"{name} is not current; {words}"
 
 
-@pytest.mark.parametrize("name", schemas())
+@pytest.mark.parametrize("name", [f"{name}.schema.json" for name in KINDS])
 def test_every_field_of_every_schema_is_described_and_no_other_key_is_allowed(name: str) -> None:
     schema = json.loads((SCHEMAS / name).read_text())
     objects = [part for part in [schema, *schema.get("$defs", {}).values()] if "properties" in part]

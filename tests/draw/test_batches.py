@@ -29,7 +29,7 @@ from proxyguard.draw.messages import (
 from proxyguard.draw.protocol import FACT, FACTS, Seed
 from proxyguard.draw.worker import Forks, _Fits
 from proxyguard.errors import DrawError
-from proxyguard.tables.files import table_bytes
+from proxyguard.tables.files import Schema, table_bytes
 
 MODULE = """
 import itertools
@@ -75,7 +75,7 @@ def drawn(
         name="many",
         generator="pg_many:Many",
         options=options,
-        kinds={"x": "number"},
+        schema_of_releases=Schema(kinds={"x": "number"}),
         source=str(folder / "source"),
         root=str(folder),
     )

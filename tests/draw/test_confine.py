@@ -16,14 +16,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from proxyguard.documents.releases import is_guard
 from proxyguard.draw import confine
 from proxyguard.draw.catalog import EXTRAS, GENERATORS, TORCH
-from proxyguard.draw.confine import HardLinks, Reach, is_guard, reach_of
+from proxyguard.draw.confine import HardLinks, Reach, reach_of
 from proxyguard.draw.job import DrawJob
 from proxyguard.draw.messages import DrawResult
 from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
 from proxyguard.errors import DrawError
-from proxyguard.tables.files import read_table_bytes, table_bytes
+from proxyguard.tables.files import Schema, read_table_bytes, table_bytes
 
 # Each way reads a secret, or leaves a word for the next draw; a release that is returned tells
 # what was read.
@@ -183,7 +184,7 @@ def job(root: Path, generator: str, name: str, allow: tuple[str, ...] = (),
         name=name,
         generator=f"pg_thief:{generator}",
         options=options,
-        kinds={"x": "number"},
+        schema_of_releases=Schema(kinds={"x": "number"}),
         source=str(root / "source"),
         root=str(root),
         allow=allow,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxyguard.documents.canonical import canonical_bytes
-from proxyguard.draw.explain import error_words
-from proxyguard.draw.messages import WORDS, Failed, packed, unpacked
+from proxyguard.draw.messages import WORDS, Failed, error_words, packed, unpacked
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def job(root: Path, generator: str, way: str = "", **changes: Any) -> DrawJob:
     settings: dict[str, Any] = {
         "name": way or generator, "generator": f"pg_rows:{generator}", "options": {"way": way},
-        "kinds": COLUMNS, "source": str(root / "source"), "root": str(root),
+        "schema_of_releases": SCHEMA, "source": str(root / "source"), "root": str(root),
         "procedure": Procedure.model_validate({"library": ["fixed_logistic"]}),
         "outcome": Outcome(column="y", positive="1"), "features": ("a", "b"),
         **changes,

@@ -23,7 +23,7 @@ from proxyguard.draw.job import DrawJob
 from proxyguard.draw.messages import Killed, Ready, Told, drawn_answers, readiness, receive
 from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
 from proxyguard.errors import DrawError
-from proxyguard.tables.files import read_table_bytes, table_bytes
+from proxyguard.tables.files import Schema, read_table_bytes, table_bytes
 
 pytestmark = pytest.mark.usefixtures("starts_warm")
 
@@ -189,7 +189,7 @@ def job(root: Path, generator: str, many: int = 1, **options: Any) -> DrawJob:
         name="hostile",
         generator=f"pg_hostile:{generator}",
         options=options,
-        kinds={"x": "number"},
+        schema_of_releases=Schema(kinds={"x": "number"}),
         many=many,
         source=str(root / "source"),
         root=str(root),

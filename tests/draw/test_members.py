@@ -16,7 +16,7 @@ from proxyguard.draw.messages import Failed, FittedRelease, Killed, drawn_answer
 from proxyguard.draw.protocol import Seed, coin_bits, member_bits, members_in
 from proxyguard.draw.worker import Forks, _Fits
 from proxyguard.errors import DrawError
-from proxyguard.tables.files import table_bytes
+from proxyguard.tables.files import Schema, table_bytes
 
 MODULE = """
 class Half:
@@ -43,7 +43,7 @@ def job_of(folder: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Dra
         name="half",
         generator="pg_half:Half",
         options=options,
-        kinds={"x": "number"},
+        schema_of_releases=Schema(kinds={"x": "number"}),
         source=str(folder / "source"),
         source_rows=ROWS,
         root=str(folder),
@@ -153,7 +153,12 @@ def coin_job(folder: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> D
     (folder / "pg_tossed.py").write_text(COINS)
     job = job_of(folder, monkeypatch)
     kinds = {"x": "number", "noise": "number"}
-    update = {"generator": "pg_tossed:Tossed", "options": options, "coins": True, "kinds": kinds}
+    update = {
+        "generator": "pg_tossed:Tossed",
+        "options": options,
+        "coins": True,
+        "schema_of_releases": Schema(kinds=kinds),
+    }
     return job.model_copy(update=update)
 
 

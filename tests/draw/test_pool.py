@@ -15,7 +15,7 @@ from proxyguard.draw.job import DrawJob
 from proxyguard.draw.messages import DrawResult
 from proxyguard.draw.pool import DrawingPool, Draws, batches, draw_groups
 from proxyguard.errors import DrawError, UnansweredDraw
-from proxyguard.tables.files import read_table_bytes, table_bytes
+from proxyguard.tables.files import Schema, read_table_bytes, table_bytes
 
 pytestmark = pytest.mark.usefixtures("starts_warm")
 
@@ -98,7 +98,7 @@ def job(folder: Path, mark: int, **options: Any) -> DrawJob:
         name=f"job {mark}",
         generator="pg_marked:Marked",
         options={"mark": mark, **options},
-        kinds=KINDS,
+        schema_of_releases=Schema(kinds=KINDS),
         source=str(folder / "source"),
         root=str(folder),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import proxyguard as pg
-from proxyguard.certificate.certify import certify_evidence, reading_of
+from proxyguard.certificate.mechanism import certify_evidence, reading_of
 from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.errors import SealError, UnsupportedDesign
 from proxyguard.evidence import releases as disclosure
@@ -120,6 +121,23 @@ def test_a_pvalue_rounds_up_in_significant_digits(p: float, digits: int) -> None
     assert p <= rounded <= min(1.0, p * (1.0 + 10.0 ** (1 - digits)) * (1 + 1e-12))
     assert float(f"{rounded:.{digits - 1}e}") == rounded
     assert float(round_pvalue([rounded], digits)[0]) == rounded
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (0.0, 1.0), (-250.0, 40_000.0)])
+def test_a_rounded_estimate_has_no_more_digits_than_its_steps(low: float, high: float) -> None:
+    wide = pg.Requirement(name="loss", low=low, high=high, limit=low + 0.7 * (high - low))
+    claim = Claim.of({"reliability_target": 0.7})
+    levels = claim.levels(n_releases=200, n_requirements=1)
+    reading = reading_of(claim, (wide,), pg.Iid(), levels, 3)
+    rng = np.random.default_rng(5)
+    values = low + (high - low) * rng.random((200, 40, 1)) * rng.random((200, 1, 1))
+    evidence = gathered(values, reading, 3, levels.bounds)
+    step = (Fraction(repr(high)) - Fraction(repr(low))) / 1000
+    steps = {float(Fraction(repr(low)) + k * step) for k in range(1001)}
+    # Each is the very double that its decimal reads as: rounded up, it stays as it is.
+    assert set(evidence.estimates.ravel().tolist()) <= steps
+    plain = gathered(values, reading, None, levels.bounds).estimates
+    assert np.all(evidence.estimates >= plain - 1e-9 * (high - low))
 
 
 @pytest.mark.parametrize("digits", [1, 2, 3])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 from typing import Any
 
@@ -149,10 +150,8 @@ def test_the_design_that_a_refusal_names_takes_these_labels(labels: int) -> None
     }  # fmt: skip
     text = named.split(", and as records.clusters")[0]
     text = text.replace("sizes=...", f"sizes={sizes!r}").replace("max_weight=...", "max_weight=18")
-    text = text.replace(
-        "weights=...",
-        f"weights={ ({g: str(Fraction(m, sum(sizes.values()))) for g, m in sizes.items()}) }",
-    )
+    text = text.replace("sampled=...", f"sampled={sizes!r}").replace("weights=...", "weights={}")
+    text = text.replace("weights={}", f"weights={sizes!r}")
     names = {k: getattr(pg, k) for k in dir(pg) if k[0].isupper()}
     design = eval(text, names)  # the message of our own, as a person would type it
     certificate = pg.certify(
@@ -178,32 +177,87 @@ def test_whom_means_are_about_is_said() -> None:
     assert "shares of all clusters" in text
 
 
-def test_weights_that_count_persons_go_with_the_shares_of_the_sample() -> None:
+def test_weights_that_count_persons_go_with_what_the_survey_sampled() -> None:
     """Of 9,000 and 1,000 persons 500 each are sampled: the mean per person is 0.095."""
     strata, x = np.repeat(["big", "small"], 500), np.tile(np.arange(20.0) < 1, 50)
     x = np.where(strata == "small", np.tile([0.0, 1.0], 500), x)
     records = pg.Records(
         strata=strata, clusters=np.arange(1000), weights=np.where(strata == "big", 18.0, 2.0)
     )
+    survey = {"big": 500, "small": 500}
 
-    def certified(share: Fraction, origin: str) -> Any:
+    def certified(origin: str, **counting: Any) -> Any:
         return pg.certify(
             pg.LossArray(np.tile(x, (2, 1))[:, :, None], records), [LOSS], seed=1,
             reliability_target=0.5, design=pg.StratifiedClusters(
-                sizes={"big": 500, "small": 500}, weights={"big": share, "small": 1 - share},
-                clusters=pg.WeightedClusters(max_weight=18, origin=origin),
+                sizes=survey, clusters=pg.WeightedClusters(max_weight=18, origin=origin),
+                **counting,
             ),
         )  # fmt: skip
 
-    certificate = certified(Fraction(1, 2), "design")
+    certificate = certified("design", sampled=survey)
     assert float(certificate.evidence.estimates[0, 0]) == pytest.approx(0.095)
-    assert "each weight times the registered weight of its stratum" in str(certificate)
+    assert "clusters that the whole survey sampled, as its author states" in str(certificate)
     assert "shares of all clusters" not in str(certificate)
     # With the population's shares every stratum would count twice: .048 could be validated.
-    with pytest.raises(pg.RegistryError, match=r'weights = \{ big = "1/2", small = "1/2" \}'):
-        certified(Fraction(9, 10), "design")
-    twice = certified(Fraction(9, 10), "within strata").evidence.estimates[0, 0]
+    shares = {"big": Fraction(9, 10), "small": Fraction(1, 10)}
+    for old in (shares, {"big": "1/2", "small": "1/2"}):
+        with pytest.raises(pg.RegistryError, match=r"sampled = \{ big = \.\.\., small = \.\.\. \}"):
+            certified("design", weights=old)
+    within = certified("within strata", weights=shares)
+    assert "each weight times the registered weight of its stratum" in str(within)
+    twice = within.evidence.estimates[0, 0]
     assert float(twice) == pytest.approx((0.9 * 18 * 0.05 + 0.1 * 2 * 0.5) / 16.4)
+
+
+def test_a_pilot_of_one_stratum_leaves_the_estimate_where_it_is() -> None:
+    """The survey sampled 500 of either stratum, and the pilot took 400 of the small one."""
+    strata = np.repeat(["big", "small"], [500, 100])
+    x = np.where(strata == "big", np.arange(600) % 20 < 1, np.arange(600) % 2 < 1).astype(float)
+    records = pg.Records(
+        strata=strata, clusters=np.arange(600), weights=np.where(strata == "big", 18.0, 2.0)
+    )
+    design = pg.StratifiedClusters(
+        sizes={"big": 500, "small": 100}, sampled={"big": 500, "small": 500},
+        clusters=pg.WeightedClusters(max_weight=18, origin="design"),
+    )  # fmt: skip
+    found = pg.certify(
+        pg.LossArray(np.tile(x, (2, 1))[:, :, None], records), [LOSS], seed=1,
+        reliability_target=0.5, design=design,
+    ).evidence  # fmt: skip
+    assert float(found.estimates[0, 0]) == pytest.approx(0.095)
+    assert found.tests[0].value == "betting_fixed"
+    check_counts(evidence_record(found), found.reading, 600)
+
+
+PERSONS = pg.WeightedClusters(max_weight=18, origin="design")
+
+
+@pytest.mark.parametrize(
+    ("counting", "words"),
+    [
+        ({"sampled": {"a": 5}}, r"sampled names \['a'\]"),
+        ({"sampled": {"a": 5, "b": 3}}, r"at least the target's: b 3 \(target 4\)"),
+        ({"sampled": {"a": 5, "b": 5.5}}, r"whole numbers .*: b 5\.5"),
+        ({"sampled": 5}, "sampled maps strata to numbers"),
+        ({"sampled": {"a": 5, "b": 5}, "weights": {"a": "0.6", "b": "0.4"}}, "leave weights out"),
+        ({"sampled": {"a": 5, "b": 5}, "weights": {"a": 1, "b": 1}, "clusters": pg.Clustered()},
+         "leave sampled out"),
+        ({"sampled": {"a": 5, "b": 5}, "weights": {"a": 1, "b": 1},
+          "clusters": pg.WeightedClusters(max_weight=1, origin="within strata")},
+         "leave sampled out"),
+    ],
+)  # fmt: skip
+def test_what_the_survey_sampled_is_one_fact(counting: dict[str, Any], words: str) -> None:
+    with pytest.raises(pg.RegistryError, match=words):
+        pg.StratifiedClusters(**{"sizes": {"a": 5, "b": 4}, "clusters": PERSONS} | counting)
+
+
+def test_a_design_may_be_made_again_from_its_own_fields() -> None:
+    design = pg.StratifiedClusters(
+        sizes={"a": 5, "b": 4}, sampled={"a": 5, "b": 10}, clusters=PERSONS
+    )
+    assert dataclasses.replace(design, sizes={"a": 2, "b": 2}).weights["b"] == Fraction(2, 3)
 
 
 def test_weights_within_strata_are_beside_strata() -> None:

@@ -143,7 +143,7 @@ def test_what_is_not_covered_says_what_is() -> None:
     with pytest.raises(pg.RegistryError, match=r"BETTING,\), in strata BETTING_FIXED, and take"):
         pg.Question(reliability_target="0.8", n=100, design=clusters)
     strata = pg.StratifiedClusters(
-        sizes={"a": 5, "b": 5}, weights={"a": "0.5", "b": "0.5"}, clusters=clusters
+        sizes={"a": 5, "b": 5}, sampled={"a": 5, "b": 5}, clusters=clusters
     )
     with pytest.raises(pg.RegistryError, match=r"tests=\(ComponentTest.BETTING_FIXED,\)"):
         pg.Question(reliability_target="0.8", n=100, design=strata)

@@ -116,7 +116,7 @@ MODULE = '''
 @pytest.fixture(scope="module", autouse=True)
 def starts_warm() -> Iterator[None]:
     """Start the processes from one that has imported already."""
-    with started_by("proxyguard.draw.child"):
+    with started_by("proxyguard.draw.processes"):
         yield
 
 
@@ -183,7 +183,7 @@ def test_an_attack_that_does_not_answer_is_ended(rows: list[Rows]) -> None:
 def test_an_attack_reaches_rows_and_nothing_else(
     rows: list[Rows], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxyguard.draw.child.subprocess", subprocess)  # as users start it
+    monkeypatch.setattr("proxyguard.draw.processes.subprocess", subprocess)  # as users start it
     monkeypatch.setenv("PROXYGUARD_SECRET", "a key")
     secret = tmp_path / "target.sealed"
     secret.write_text("records")

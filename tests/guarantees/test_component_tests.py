@@ -413,7 +413,7 @@ def test_twins_without_the_weights_and_without_the_clusters(beyond_doubt):
 
 
 def strata_with_weights(
-    shares: dict[str, str], test: str, seed: int, origin: str = "design"
+    counting: dict[str, dict[str, object]], test: str, seed: int, origin: str = "design"
 ) -> tuple[int, int]:
     """Count what is wrong of 800 records, of which a fifth are rare and stand for half the persons.
 
@@ -422,8 +422,8 @@ def strata_with_weights(
     rare = np.arange(800) < 160
     values = np.random.default_rng(seed).random((1000, 800)) < np.where(rare, 0.5, 0.1)
     design = pg.StratifiedClusters(
-        sizes={"rare": 160, "common": 640}, weights=shares,
-        clusters=pg.WeightedClusters(max_weight=4, origin=origin),
+        sizes={"rare": 160, "common": 640},
+        clusters=pg.WeightedClusters(max_weight=4, origin=origin), **counting,
     )  # fmt: skip
     records = pg.Records(
         strata=np.where(rare, "rare", "common"), clusters=np.arange(800),
@@ -434,15 +434,47 @@ def strata_with_weights(
 
 @pytest.mark.parametrize("test", ["bentkus", "betting_fixed", "hoeffding"])
 def test_strata_with_weights_at_the_limit(test, within_budget):
-    for wrong in strata_with_weights({"rare": "0.2", "common": "0.8"}, test, 125):
+    for wrong in strata_with_weights({"sampled": {"rare": 200, "common": 800}}, test, 125):
         assert within_budget(wrong, 1000, LEVEL)
 
 
 def test_twin_strata_with_the_shares_of_persons(beyond_doubt):
     # Half of all persons are rare ones: registered so, each heavy record counts twice, were its
     # weight said to be one of its stratum alone; a design weight is refused there.
-    _, violated = strata_with_weights(HALVES, "hoeffding", 126, "within strata")
+    _, violated = strata_with_weights({"weights": HALVES}, "hoeffding", 126, "within strata")
     assert beyond_doubt(violated, 1000, LEVEL)
+
+
+def after_a_pilot(sampled: dict[str, int], test: str, seed: int) -> tuple[int, int]:
+    """Count what is wrong of what a pilot left of a survey: all of the north, a fifth of the south.
+
+    The survey sampled 500 of 25,000 households in the north, of which .02 err, and 500 of as many
+    in the south, of which .18 do: of all households .1, the limit. The pilot took 400 in the south.
+    """
+    south = np.arange(600) >= 500
+    values = np.random.default_rng(seed).random((1000, 600)) < np.where(south, 0.18, 0.02)
+    design = pg.StratifiedClusters(
+        sizes={"north": 500, "south": 100}, sampled=sampled,
+        clusters=pg.WeightedClusters(max_weight=50, origin="design"),
+    )  # fmt: skip
+    records = pg.Records(
+        strata=np.where(south, "south", "north"), clusters=np.arange(600),
+        weights=np.full(600, 50.0),
+    )  # fmt: skip
+    return both(values.astype(float), 0.1, test, design=design, records=records)
+
+
+@pytest.mark.parametrize("test", ["betting_fixed", "hoeffding"])
+def test_a_pilot_of_one_stratum_at_the_limit(test, within_budget):
+    for wrong in after_a_pilot({"north": 500, "south": 500}, test, 127):
+        assert within_budget(wrong, 1000, LEVEL)
+
+
+@pytest.mark.parametrize("test", ["betting_fixed", "bentkus"])
+def test_twin_that_takes_the_target_for_the_survey(test, beyond_doubt):
+    # Strata in their shares of what the pilot left: the south counts for a sixth and not a half.
+    validated, _ = after_a_pilot({"north": 500, "south": 100}, test, 128)
+    assert beyond_doubt(validated, 1000, LEVEL)
 
 
 @pytest.mark.parametrize("test", ["bentkus", "binomial", "betting"])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import proxyguard as pg
-from proxyguard.audit.epsilon import best_guesses
+from proxyguard.audit.attacks import best_guesses
 from proxyguard.draw.protocol import coin_bits, members_in
 from proxyguard.evidence.releases import gather_evidence
 from proxyguard.exact.exposure import (

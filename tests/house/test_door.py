@@ -222,6 +222,7 @@ DOORS: dict[str, Door] = {
     "StratifiedClusters": (
         pg.StratifiedClusters, {"sizes": {"a": 1}, "weights": {"a": 1}}, {
             "sizes": [3, "x", None, {"a": 0}, {"b": 1}], "weights": [3, "x", None, {"a": "x"}, {}],
+            "sampled": [3, "x", None, {"a": 1}, {"a": "x"}],
             "clusters": [*OBJECT, None],
         },
     ),

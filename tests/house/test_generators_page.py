@@ -23,17 +23,13 @@ from proxyguard.adapters.networks import (
     TvaeSettings,
 )
 from proxyguard.adapters.settings import Options
-from proxyguard.adapters.tabular import shared_options
+from proxyguard.adapters.tabular import SharedOptions
 from proxyguard.draw.catalog import GENERATORS
 
 PATH = Path(__file__).parents[2] / "docs" / "generators.md"
 PAGE = PATH.read_text("utf-8")
 WORDS = set(re.findall(r"`([\w.:]+)`", PAGE)) | set(re.findall(r"`(\w+) = ", PAGE))
-SHARED = [
-    option.name
-    for option in inspect.signature(shared_options).parameters.values()
-    if option.kind is inspect.Parameter.KEYWORD_ONLY
-]
+SHARED = [option.name for option in fields(SharedOptions)]
 KINDS = (TvaeSettings, CtganSettings, TabDdpmSettings, CopulaSettings, BayesianNetworkSettings)
 TABLES = {"networks": NetworkSettings, **{kind.name: kind for kind in KINDS}}
 """What the page has a table of options for, written between two comments of this name."""

@@ -37,7 +37,6 @@ ALIKE_FUNCTIONS = {
 }
 ALIKE_CONSTANTS = {
     "MISSING": "the text of a missing value in a model, and those of any table",
-    "WORDS": "the length of what a draw says, and how many words of 32 bits there are",
 }
 
 

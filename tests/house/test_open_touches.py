@@ -14,7 +14,7 @@ import proxyguard
 from audit.conftest import DECLARATION, audit_in, draw_here_with, write_table
 
 ROOT = Path(proxyguard.__file__).parent
-MOST = 88
+MOST = 82
 """Python files of the product that one opening may run; the goal is 60. It only ever falls."""
 
 

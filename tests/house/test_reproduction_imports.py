@@ -29,7 +29,7 @@ PRIVATE = {
     "audit.decide": {"groups_of", "readings_of"},
     "audit.draw": {"pending_folder", "tasks"},
     "audit.folder": {"CERTIFICATE", "CORRECTION", "EVIDENCE", "RELEASES"},
-    "certificate.certify": {"certify_evidence", "reading_of"},
+    "certificate.mechanism": {"certify_evidence", "reading_of"},
     "evidence.record": {"read_evidence"},
     "evidence.releases": {"evidence_of"},
     # Audits: pilots and models drawn again in the paper's order.

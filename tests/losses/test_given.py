@@ -12,7 +12,7 @@ import pyarrow.feather as feather
 import pytest
 
 import proxyguard as pg
-from proxyguard.losses.measure import check_bounds, read_loss_file
+from proxyguard.losses.given import check_bounds, read_loss_file
 from proxyguard.losses.read import LossArray, as_losses
 from proxyguard.registry.parts import RequirementPart
 

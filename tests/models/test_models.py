@@ -26,9 +26,8 @@ from proxyguard.draw.protocol import Fitted, Seed, predict, temper
 from proxyguard.errors import DrawError, SealError
 from proxyguard.models import features
 from proxyguard.models import learned as trees
-from proxyguard.models.additive import AdditiveModel
 from proxyguard.models.features import FeatureColumns, Features, words_of
-from proxyguard.models.learned import BayesModel, LinearModel, TreeModel
+from proxyguard.models.learned import AdditiveModel, BayesModel, LinearModel, TreeModel
 from proxyguard.models.npy import MAGIC, Content, read_content
 from proxyguard.models.stored import load_model, model_bytes
 from proxyguard.registry.target import Outcome

@@ -9,7 +9,7 @@ from scipy import stats
 
 torch = pytest.importorskip("torch", reason="needs the extra torch: make test-torch")
 
-from proxyguard.neural.chain import DiffusedLayout, Process, cosine_schedule  # noqa: E402 - after the skip
+from proxyguard.neural.diffusion import DiffusedLayout, Process, cosine_schedule  # noqa: E402 - after the skip
 from proxyguard.neural.noise import Purpose, Streams  # noqa: E402
 
 TIMES, SIZE = 7, 3

@@ -18,9 +18,14 @@ from torch.nn import functional  # noqa: E402
 from conftest import Effort  # noqa: E402
 from neural.plain_ctgan import PlainCtgan  # noqa: E402
 from proxyguard.adapters.networks import CtganSettings  # noqa: E402
-from proxyguard.neural.adversaries import FlatAdam  # noqa: E402
 from proxyguard.neural.batched import chosen_device, reproducible  # noqa: E402
-from proxyguard.neural.ctgan import CtganNetworks, RowConditions, bytes_of_draw, draw_tables  # noqa: E402
+from proxyguard.neural.ctgan import (  # noqa: E402
+    CtganNetworks,
+    FlatAdam,
+    RowConditions,
+    bytes_of_draw,
+    draw_tables,
+)
 from proxyguard.neural.encoding import EncodedTables, encode  # noqa: E402
 from proxyguard.neural.noise import Purpose, Streams  # noqa: E402
 from proxyguard.neural.releases import SampledTable, TrainingTables, WantedCodes  # noqa: E402

@@ -15,8 +15,8 @@ from neural.plain_tabddpm import PlainTabDdpm  # noqa: E402 - after the skip
 from proxyguard.adapters.networks import TabDdpmSettings  # noqa: E402
 from proxyguard.errors import DrawError, RegistryError  # noqa: E402
 from proxyguard.neural.batched import chosen_device, reproducible  # noqa: E402
-from proxyguard.neural.chain import DiffusedLayout  # noqa: E402
 from proxyguard.neural.diffusion import (  # noqa: E402
+    DiffusedLayout,
     TrainingRows,
     _silu,
     _Training,

@@ -34,7 +34,7 @@ def test_the_pool_draws_on_the_gpu_many_seeds_at_once_and_the_record_says_so(
     from proxyguard.draw.job import DrawJob
     from proxyguard.draw.messages import DrawResult, FittedRelease
     from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
-    from proxyguard.tables.files import read_table_bytes, table_bytes
+    from proxyguard.tables.files import Schema, read_table_bytes, table_bytes
 
     rng = np.random.default_rng(1)
     source = pd.DataFrame({"x": rng.normal(size=300), "y": rng.choice(["yes", "no"], size=300)})
@@ -43,7 +43,7 @@ def test_the_pool_draws_on_the_gpu_many_seeds_at_once_and_the_record_says_so(
         name=generator,
         generator=generator,
         options={"device": "cuda", "together": 50, trained: 5},
-        kinds={"x": "number", "y": "text"},
+        schema_of_releases=Schema(kinds={"x": "number", "y": "text"}),
         source=str(tmp_path / "source"),
         source_rows=len(source),
         root=str(tmp_path),

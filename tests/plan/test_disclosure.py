@@ -10,7 +10,7 @@ import pytest
 
 import proxyguard as pg
 from proxyguard import Question, Requirement
-from proxyguard.certificate.certify import certify_evidence, reading_of
+from proxyguard.certificate.mechanism import certify_evidence, reading_of
 from proxyguard.evidence.releases import ReleaseEvidence, gather_evidence
 from proxyguard.losses.read import LossArray
 from proxyguard.modes.claim import Claim, Levels

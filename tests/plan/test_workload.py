@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from conftest import Effort
 from proxyguard.exact.mean import share_pvalue
 from proxyguard.exact.sharp import sharp_pvalue
 from proxyguard.modes.planning import AuditPlan
 from proxyguard.plan.law import Law, Others, nearest_requirements, pilot_law
 from proxyguard.plan.question import Question
-from proxyguard.plan.recommend import recommend
+from proxyguard.plan.recommend import FINE, recommend
 from proxyguard.plan.report import PlanReport
 from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.test import ComponentTest
@@ -75,14 +76,15 @@ EXACT = (ComponentTest.BINOMIAL,)  # what is recommended among all tests, and qu
 ASKED = Question(reliability_target="0.8", n=400, releases=60, modes=("direct",), tests=EXACT)
 
 
-def test_the_chance_of_a_plan_is_that_of_its_audit_of_all_requirements() -> None:
+def test_the_chance_of_a_plan_is_that_of_its_audit_of_all_requirements(effort: Effort) -> None:
     law = workload()
-    found = recommend(law, ASKED, seed=1, compare=False)
+    simulated = effort.times(whole=FINE, reduced=500)
+    found = recommend(law, ASKED, repetitions=simulated, seed=1, compare=False)
     truth, error = audited(found.chosen.plan), found.chosen.power.standard_error
     apart = 4.0 * np.hypot(error, np.sqrt(truth * (1.0 - truth) / 600))
     assert abs(found.chosen.power.value - truth) < apart
     # The nearest alone promise what the audit does not have.
-    near = recommend(law.alone, ASKED, seed=1, compare=False)
+    near = recommend(law.alone, ASKED, repetitions=simulated, seed=1, compare=False)
     assert near.chosen.plan.n == found.chosen.plan.n
     assert near.chosen.power.value > truth + 2.0 * apart
     said = str(PlanReport(found=found))
@@ -91,15 +93,19 @@ def test_the_chance_of_a_plan_is_that_of_its_audit_of_all_requirements() -> None
     assert f'"power":{found.chosen.power.value:.3f}'.rstrip("0") in plan_page(found)
 
 
-def test_a_wanted_chance_is_searched_for_with_all_requirements() -> None:
+def test_a_wanted_chance_is_searched_for_with_all_requirements(effort: Effort) -> None:
     law = workload()
     asked = replace(ASKED, n=None, power=0.8)
-    found, near = (recommend(one, asked, seed=1, compare=False) for one in (law, law.alone))
+    simulated = effort.times(whole=FINE, reduced=500)
+    found, near = (
+        recommend(one, asked, repetitions=simulated, seed=1, compare=False)
+        for one in (law, law.alone)
+    )
     assert found.reaches
     assert found.chosen.plan.n > near.chosen.plan.n
     assert audited(found.chosen.plan) > 0.8 - 0.06 > audited(near.chosen.plan)
     few = replace(asked, most_records=near.chosen.plan.n)
-    short = recommend(law, few, seed=1, compare=False)
+    short = recommend(law, few, repetitions=simulated, seed=1, compare=False)
     assert "no size that was tried with all 80 requirements reaches it" in str(short)
 
 

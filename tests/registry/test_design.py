@@ -50,6 +50,20 @@ def test_weights_that_do_not_are_refused(weights: dict[str, object]) -> None:
         Stratified(sizes={"a": 10, "b": 20}, weights=weights)  # type: ignore[arg-type]
 
 
+def test_counts_of_the_population_are_weights() -> None:
+    counts = {"a": 3_000_001, "b": 999_999}
+    design = Stratified(sizes={"a": 10, "b": 20}, weights=counts)  # type: ignore[arg-type]
+    assert design.weights == {"a": Fraction(3_000_001, 4_000_000), "b": Fraction(999_999, 4000000)}
+
+
+def test_published_shares_that_are_rounded_are_told_by_their_sum() -> None:
+    # Five digits each, of an agency's table of regions.
+    shares = {"N": "0.30175", "E": "0.24826", "S": "0.21919", "W": "0.18077", "I": "0.05002"}
+    with pytest.raises(RegistryError, match=r"and sum to 0\.99999; give .* as whole numbers") as no:
+        Stratified(sizes=dict.fromkeys(shares, 5), weights=shares)  # type: ignore[arg-type]
+    assert "1207" not in str(no.value)  # no fraction that nobody wrote
+
+
 def test_every_stratum_needs_a_size_and_a_weight() -> None:
     with pytest.raises(RegistryError, match="must name every stratum"):
         Stratified(sizes={"a": 10}, weights={"a": "1/2", "b": "1/2"})

@@ -211,8 +211,12 @@ OVER: list[tuple[Design, str]] = [
                         clusters=Clustered(weighting="record", max_size=9)),
      ", averaged over records, whatever their cluster, with the registered weights of the strata "
      "as their shares of all clusters"),
-    (StratifiedClusters(sizes={"a": 10, "b": 10}, weights=dict.fromkeys("ab", Fraction(1, 2)),
+    (StratifiedClusters(sizes={"a": 10, "b": 10}, sampled={"a": 10, "b": 20},
                         clusters=WeightedClusters(max_weight=5, origin="design")),
+     ", averaged over the persons that records represent, whatever their cluster, strata with "
+     "their shares of the clusters that the whole survey sampled, as its author states them"),
+    (StratifiedClusters(sizes={"a": 10, "b": 10}, weights=dict.fromkeys("ab", Fraction(1, 2)),
+                        clusters=WeightedClusters(max_weight=5, origin="within strata")),
      ", averaged over the persons that records represent, whatever their cluster, each weight "
      "times the registered weight of its stratum over the stratum's number of sampled clusters"),
     (WeightedClusters(max_weight=5, origin="design"),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from proxyguard.certificate.certify import certify
+from proxyguard.certificate.mechanism import certify
 from proxyguard.certificate.picks import picks_record
 from proxyguard.documents.certificate import (
     AdvisedSizes,

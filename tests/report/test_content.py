@@ -43,7 +43,7 @@ from proxyguard.registry.parts import ClaimPart, PlanPart
 from proxyguard.report.charts import budget_pictures, pictures_of
 from proxyguard.report.content import build_report, report_values, to_json
 from proxyguard.report.evidence import binding_of, bounds_words, budget_parts
-from proxyguard.report.html import card_of, to_html, to_markdown
+from proxyguard.report.html import to_html, to_markdown
 from proxyguard.report.record import times_table
 from proxyguard.report.sources import (
     SECTIONS,
@@ -377,7 +377,7 @@ def test_a_lost_guarantee_stands_on_every_card() -> None:
     sources = without_guarantee(family(), "no: the target was seen before")
     report = build_report(sources)
     said = "No guarantee remains: the target was seen before."
-    assert all(card_of(verdict).warning == said for verdict in report.verdicts)
+    assert all(verdict.warning == said for verdict in report.verdicts)
     page = unmarked(to_html(report, sources))
     assert page.count(said) == 1
     assert page.index(said) < page.index("<h3>good</h3>")

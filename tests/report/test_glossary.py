@@ -92,7 +92,15 @@ def test_after_what_is_passed_over_words_are_explained_again() -> None:
 
 
 def test_no_line_ends_within_a_flag() -> None:
-    page = explained("<main><p>A smaller one: --limit a=1</p><code>init --from</code></main>")
-    for flag in ("--limit", "--from"):
+    page = explained(
+        "<main><p>A smaller one: --limit a=1, or --limit &#39;two-way shares=0.16&#39;. --kind says"
+        "</p><code>init --from</code></main>"
+    )
+    for flag in ("--limit a=1", "--limit &#39;two-way shares=0.16&#39;", "--kind", "--from"):
         assert f'<span class="pg-flag">{flag}</span>' in page
     assert "span" not in explained("<main><pre><code>init --from</code></pre></main>")
+
+
+def test_what_looks_like_something_is_no_look_at_draws() -> None:
+    assert "<button" not in explained("<main><p>It looks like an id.</p></main>")
+    assert "<button" in explained("<main><p>After two looks it ends.</p></main>")

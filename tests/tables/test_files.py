@@ -281,6 +281,26 @@ def test_a_folded_text_for_a_gap_has_one_spelling() -> None:
     assert found == ["NA", "NA", "NA", "yes", "yes", ""]
 
 
+@pytest.mark.parametrize("release", [False, True])
+def test_texts_that_are_declared_the_same_are_one_value(release: bool) -> None:
+    frame = text_frame(crp=["0,6", "<0,6", "-", "12,5"], y=["J ", "ja", "nej", "NA"])
+    frame["count"] = [0.0, 1.0, 2.0, np.nan]
+    declared = {
+        "crp": ColumnPart(kind="number", decimal=",", missing=("-",), same={"<0,6": "0,3"}),
+        "y": ColumnPart(fold_case=True, same={"j": "ja"}),
+        "count": ColumnPart(same={"0": "0.5"}),
+    }
+    kinds = kinds_of(frame, MISSING, [], declared)
+    assert kinds == {"crp": "number", "y": "text", "count": "number"}
+    found = typed(frame, kinds, MISSING, declared, release=release)
+    np.testing.assert_array_equal(found["crp"], [0.6, 0.3, np.nan, 12.5])
+    assert found["y"].tolist() == ["ja", "ja", "nej", "NA"]
+    np.testing.assert_array_equal(found["count"], [0.5, 1.0, 2.0, np.nan])
+    # Without a kind what it holds is seen from what its texts are read as.
+    alone = {"x": ColumnPart(same={"<5": "2.5"})}
+    assert kinds_of(text_frame(x=["7", "<5"]), MISSING, [], alone) == {"x": "number"}
+
+
 @pytest.mark.parametrize("wrong", ["five", "1,5", "0x10", "1_000", "NA ", "nan", "1 2", "True"])
 def test_a_text_among_numbers_is_named_by_row_and_column(wrong: str) -> None:
     frame = text_frame(other=["a", "b", "c"], size=["1", "NA", wrong])

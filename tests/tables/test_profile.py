@@ -131,3 +131,30 @@ def test_words_for_gaps_among_numbers_are_proposed_as_missing_values() -> None:
 def test_nothing_is_said_of_no_records() -> None:
     empty = profile_of(pd.DataFrame({"x": pd.Series([], dtype=float)}))
     assert (empty.rows, empty.columns[0].kind) == (0, "empty")
+
+
+def test_values_beyond_what_is_measured_are_numbers_and_none_is_missing() -> None:
+    values = [f"{k},5" for k in range(60)] * 4
+    texts = {
+        "crp": [*values, *["<0,6"] * 30, *["-"] * 10],  # most are numbers as they stand
+        "troponin": [*["<5"] * 60, *["ej taget"] * 40, *[str(k) for k in range(5, 185)]],
+        "stage": ["0", "1", "2", "3", "4", "5+", ">5"] * 40,  # codes
+    }
+    profile = profile_table(pd.DataFrame({name: said[:280] for name, said in texts.items()}))
+    crp, troponin, stage = profile.columns
+    said = tomllib.loads(crp.otherwise)["crp"]
+    assert said["same"] == {"<0,6": "0,3"}
+    assert said["missing"] == ["-"]
+    assert "'<0,6' are values beyond what is measured, and none is missing" in str(crp.warning)
+    assert troponin.kind == "category"
+    assert (
+        "holds numbers like 1234.5 in most records, and in 35.7% of them other texts, such as"
+        in (str(troponin.warning))
+    )
+    said = tomllib.loads(troponin.otherwise)["troponin"]
+    assert said == {"kind": "number", "missing": ["ej taget"], "same": {"<5": "2.5"}}
+    (again,) = profile_table(
+        pd.DataFrame({"troponin": texts["troponin"]}), {"troponin": ColumnPart(**said)}
+    ).columns
+    assert (again.kind, again.low) == ("number", "2.5")
+    assert stage.warning is None

@@ -389,7 +389,7 @@ def test_every_line_that_is_proposed_is_accepted() -> None:
     trial = pg.try_out(real, release, outcome="age", holdout=unseen, **SMALL)  # type: ignore[arg-type]
     columns = {column.name: column for column in trial.columns}
     assert "of the records have no number" in columns["crp"].use
-    assert any(f"write under [columns]: {columns['crp'].otherwise}" in n for n in trial.notes)
+    assert any(f"--column '{columns['crp'].otherwise}'" in n for n in trial.notes)
     lines = [column.otherwise for column in trial.columns if column.otherwise]
     assert any('"> 200"' in line and '"<0,5"' in line and '"k.A."' in line for line in lines)
     parts = tomllib.loads("\n".join(lines))

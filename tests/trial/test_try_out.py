@@ -101,8 +101,18 @@ def test_what_stands_above_everything_says_that_nothing_was_registered(
         "weights are declared in an audit.",
     )
     assert held_out.sentences[0] == held_out.heading[0]
-    assert Visible(held_out.to_html()).texts[2] == held_out.heading[0]  # after title and skip link
-    assert Visible(held_out._repr_html_()).texts[0] == held_out.heading[0]
+    # After title and skip link come the name and what is decided, and then what this is.
+    shown = Visible(held_out.to_html()).texts
+    assert shown[2:4] == ["First look", "your table"]
+    said = held_out._repr_html_()
+    for text in (" ".join(shown[4:]), " ".join(Visible(said).texts)):
+        verdict, what, seen = (
+            text.index(w) for w in (", exploratory", "Exploratory: ", "What was")
+        )
+        assert verdict < what < seen
+    # Two lines stand there, and the others below.
+    assert held_out.top == held_out.heading
+    assert said.count("<strong>Exploratory") == 1
 
 
 def test_named_releases_have_the_chance_of_an_audit_on_fresh_records(held_out: pg.Trial) -> None:
@@ -159,7 +169,8 @@ def test_releases_that_may_have_seen_the_records_get_no_verdict(
     assert trial.reliability is None
     page = trial.save(tmp_path)
     shown = Visible(page.read_text("utf-8")).texts
-    assert shown[2] == trial.heading[0]
+    # After title, skip link, and what was tried; words that are explained stand apart.
+    assert " ".join(shown[4:]).startswith(trial.heading[0].partition(":")[0])
     # Reliability is asked of an audit that follows; its own words stand in its declaration.
     said = [
         *shown, *Visible(trial._repr_html_()).texts, str(trial), repr(trial),

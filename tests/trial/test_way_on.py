@@ -86,3 +86,17 @@ def test_no_draw_of_the_audit_was_looked_at_and_the_preparation_is_named() -> No
     assert "is predicted?" not in page.declaration
     assert "seeds = { first = 1003 }" in page.declaration
     assert any("same preparation" in note for note in page.notes)
+
+
+def test_a_number_beyond_its_range_counts_as_the_end_in_the_audit_as_in_the_trial(
+    tmp_path: Path,
+) -> None:
+    tables = [people(400, seed)[["age", "dose", "cost"]] for seed in range(4)]
+    tables[1].loc[3, "cost"] = 2000.0
+    tables[2].loc[3, "cost"] = 2000.0
+    tables[3].loc[3, "cost"] = 2000.0
+    page = pg.try_out(tables[0], {"one": tables[1]}, outcome="cost", holdout=tables[2])
+    assert any("records that judge have an outcome beyond the range" in n for n in page.notes)
+    assert "moved to its ends" in page.requirements[0].promise
+    certificate = page.save_audit(tmp_path / "work", fresh=tables[3]).run()
+    assert certificate is not None

@@ -38,7 +38,7 @@ from proxyguard.draw.processes import in_a_fork
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError, TableError
 from proxyguard.exact.rounding import Array
-from proxyguard.tables.columns import Series, as_text
+from proxyguard.tables.columns import Series, as_text, coded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,19 +107,15 @@ class CategoryCells:
 
     def encode(self, column: Series) -> CategoryCodes:
         """Return the number of each value's category."""
-        import pandas as pd
-
         cells = {label: k for k, label in enumerate(self.labels)}
-        places, distinct = pd.factorize(column, use_na_sentinel=False)
-        texts = [as_text(label) for label in distinct]
+        codes = coded(column, lambda value: cells.get(as_text(value), -1))
         # Which values is not said: they are rows of the source, and this text is recorded.
-        if any(text not in cells for text in texts):
+        if (codes < 0).any():
             raise TableError(
                 f"aim: {column.name!r} has values that are not among its registered categories "
                 f"{list(self.labels)[:20]}; register every category that it can have"
             )
-        numbers = np.array([cells[text] for text in texts], dtype=np.int64)
-        return numbers[np.asarray(places)]
+        return codes
 
     def decode(self, codes: CategoryCodes, rng: np.random.Generator) -> Array | NDArray[np.object_]:
         """Return the category of each cell, as a number where the source has numbers."""

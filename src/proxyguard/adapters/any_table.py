@@ -22,8 +22,8 @@ from sklearn.linear_model import LogisticRegression
 
 from proxyguard.draw.protocol import Inputs, Seed
 from proxyguard.exact.rounding import Array
-from proxyguard.models.additive import MISSING, AdditiveModel
 from proxyguard.models.features import FeatureColumns, Features
+from proxyguard.models.learned import MISSING, AdditiveModel
 from proxyguard.tables.notation import KNOWN, recognised
 
 if TYPE_CHECKING:

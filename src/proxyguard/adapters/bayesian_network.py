@@ -32,9 +32,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.adapters.fitted import FittedGenerator
 from proxyguard.adapters.settings import Mechanism, decimal, one_of, option, whole
-from proxyguard.adapters.tabular import CategoryCodes, Tabular
+from proxyguard.adapters.tabular import CategoryCodes, FittedGenerator, Tabular
 from proxyguard.errors import RegistryError
 from proxyguard.exact.rounding import Array
 

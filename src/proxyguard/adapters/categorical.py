@@ -33,7 +33,7 @@ from proxyguard.adapters.settings import exact, one_of, whole
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.exact.rounding import Array
-from proxyguard.tables.columns import Series, as_text
+from proxyguard.tables.columns import Series, as_text, coded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -310,16 +310,13 @@ class CategoricalSampler:
 
     def _encoded(self, source: pd.DataFrame, name: str) -> NDArray[np.int64]:
         """Return the number of each value's category."""
-        import pandas as pd
-
         if name in self._floor:
             return _floored(source[name], self._floor[name])
         domain = {value: k for k, value in enumerate(self._domains[name])}
         # The domain is never extended by what the source has: a category that is there because one
         # row has it gives that row away.
         other = domain.get(self._unknown, -1)
-        places, distinct = pd.factorize(source[name], use_na_sentinel=False)
-        numbers = np.array([domain.get(as_text(v), other) for v in distinct], dtype=np.int64)
+        numbers = coded(source[name], lambda value: domain.get(as_text(value), other))
         # Which values is not said: they are rows of the source, and this text is recorded.
         if (numbers < 0).any():
             raise TableError(
@@ -327,7 +324,7 @@ class CategoricalSampler:
                 f"{list(domain)}; register every value that it can have, or the unknown category "
                 f"{self._unknown!r}"
             )
-        return numbers[np.asarray(places)]
+        return numbers
 
     def _release_values(self, source: pd.DataFrame, name: str) -> ReleaseValues:
         """Return what the numbers of `codes` stand for in a column: text, or numbers."""

@@ -27,9 +27,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.adapters.fitted import FittedGenerator
 from proxyguard.adapters.settings import Mechanism, one_of, option
-from proxyguard.adapters.tabular import CategoryCodes, Slot, Tabular
+from proxyguard.adapters.tabular import CategoryCodes, FittedGenerator, Slot, Tabular
 from proxyguard.exact.rounding import Array
 from proxyguard.exact.special import special
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
@@ -221,21 +222,10 @@ class Library:
             p = temper(p, temperature)
         choose = self._declared.choose
         if choose is None:
-            return Fitted(
-                estimator=estimator,
-                selected=name,
-                temperature=temperature,
-                notes={LOSS: _distance(y, p)},
-            )
+            return replace(plain, temperature=temperature, notes={LOSS: _distance(y, p)})
         weight = number(choose.false_negative) if choose.loss == "cost" else 1.0
         threshold, loss = best_threshold(y, p, weight, choose.thresholds)
-        return Fitted(
-            estimator=estimator,
-            selected=name,
-            threshold=threshold,
-            temperature=temperature,
-            notes={LOSS: loss},
-        )
+        return replace(plain, threshold=threshold, temperature=temperature, notes={LOSS: loss})
 
 
 def _why(error: Exception, x: Inputs) -> str:

@@ -46,7 +46,7 @@ BELOW_ONE = 1.0 - 2.0**-20
 class NetworkSettings(Mechanism):
     """What is chosen about every kind: where draws are computed, and how many at once."""
 
-    device: Device = option("auto", one_of("auto", "cpu", "cuda"))  # noqa: RUF009 - a field
+    device: Device = option("auto", one_of("auto", "cpu", "cuda"))
     """"cpu", "cuda", or "auto": a GPU where there is one."""
     together: int = option(50, whole)
     """Draws that are trained at once, at most."""
@@ -146,9 +146,7 @@ class CtganSettings(NetworkSettings):
     """Weight of the gradient penalty."""
     momentum: float = option(0.1, partial(decimal, high=1.0))
     """How fast the averages follow by which batch normalisation works in a release."""
-    conditions_by: ConditionLaw = option(  # noqa: RUF009 - a field
-        "frequencies", one_of("frequencies", "log frequencies")
-    )
+    conditions_by: ConditionLaw = option("frequencies", one_of("frequencies", "log frequencies"))
     """Every row is made under a condition, a category of a column that is drawn uniformly; in a
     release by its "frequencies" among the training rows, as in the paper, or by "log frequencies",
     as in training and in later releases of the authors' package."""

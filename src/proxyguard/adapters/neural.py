@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from proxyguard.adapters.fitted import CodedGenerator
 from proxyguard.adapters.networks import (
     CtganSettings,
     NetworkSettings,
     TabDdpmSettings,
     TvaeSettings,
 )
-from proxyguard.adapters.tabular import Tabular
+from proxyguard.adapters.tabular import CodedGenerator, Tabular
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError
 
@@ -86,7 +85,7 @@ class NeuralGenerator(CodedGenerator[OfNetworks]):
         # Loaded once, before draws are forked; a device is not looked for until then.
         import proxyguard.neural.batched  # noqa: F401 - for those that draw
 
-        self._table = self._shared.read(source)
+        self._table = self._coded(source)
 
     def draw(self, seed: Seed) -> pd.DataFrame:
         """Return one release."""

@@ -218,18 +218,29 @@ def composed(
         raise RegistryError(
             f'noise is "any", or "laplace" with delta 0; got {noise!r}, delta {one.delta}'
         )
-    basic = fits * one.epsilon
     upper = _accounted(one, fits * parts, limit, noise)
+    accountant = f"dp-accounting {version('dp-accounting')}, privacy loss distributions"
+    return _cost(one, fits, upper, limit, accountant)
+
+
+def _cost(
+    one: PrivacyStatement, fits: int, upper: float, at_delta: Fraction, accountant: str
+) -> PrivacyCost:
+    """Return what fits cost of which an accountant says an upper bound at some delta."""
+    basic, delta = fits * one.epsilon, fits * one.delta
+    # Basic composition holds too, at its own delta and at no smaller one: on a coarse grid the
+    # accountant may give more than that.
+    if delta <= at_delta:
+        upper = min(upper, _least_double(basic))
     return PrivacyCost(
         fits=fits,
         epsilon=one.epsilon,
         delta=one.delta,
         basic_epsilon=basic,
-        basic_delta=fits * one.delta,
-        # Basic composition holds too: on a coarse grid the accountant may give more than that.
-        epsilon_upper=min(upper, _least_double(basic)),
-        at_delta=limit,
-        accountant=f"dp-accounting {version('dp-accounting')}, privacy loss distributions",
+        basic_delta=delta,
+        epsilon_upper=upper,
+        at_delta=at_delta,
+        accountant=accountant,
     )
 
 
@@ -345,19 +356,8 @@ def _summed(one: PrivacyStatement, rho: Fraction, draws: int, at_delta: Fraction
     """Return what refits cost whose rhos are known: the rho of all is the sum."""
     if not 0 < at_delta < 1:
         raise RegistryError(f"at_delta is above 0 and below 1, got {at_delta}")
-    basic = draws * one.epsilon
-    upper = epsilon_at(draws * rho, at_delta)
-    return PrivacyCost(
-        fits=draws,
-        epsilon=one.epsilon,
-        delta=one.delta,
-        basic_epsilon=basic,
-        basic_delta=draws * one.delta,
-        # Basic composition is about its own delta, and holds at no smaller one.
-        epsilon_upper=min(upper, _least_double(basic)) if draws * one.delta <= at_delta else upper,
-        at_delta=at_delta,
-        accountant=f"rho {_short(draws * rho)} of zero-concentrated privacy",
-    )
+    accountant = f"rho {_short(draws * rho)} of zero-concentrated privacy"
+    return _cost(one, draws, epsilon_at(draws * rho, at_delta), at_delta, accountant)
 
 
 def privacy_lines(

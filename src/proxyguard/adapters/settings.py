@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import ClassVar, Self, TypeVar, cast
+from typing import ClassVar, Protocol, Self, TypeVar, cast, runtime_checkable
 
 from proxyguard.errors import RegistryError
 from proxyguard.registry import numbers
@@ -113,6 +113,11 @@ def one_of(*choices: Word) -> Callable[[object, str], Word]:
     return check
 
 
+def optional(check: Callable[[object, str], Parsed]) -> Callable[[object, str], Parsed | None]:
+    """Return the check of an option that may be nothing, and else passes this one."""
+    return lambda given, name: None if given is None else check(given, name)
+
+
 def option(default: Parsed, check: Callable[[object, str], Parsed]) -> Parsed:
     """Return a field of `Options`: what it is where nothing is declared, and how it is checked."""
     metadata = {_CHECK: check}
@@ -126,7 +131,7 @@ class Options:
     """Options as they are declared, under the names of the fields; each of them is an `option`."""
 
     @classmethod
-    def read(cls, declared: Mapping[str, object], where: str) -> Self:
+    def of(cls, declared: Mapping[str, object], where: str) -> Self:
         """Return what is declared of these options, checked; the others are what they are.
 
         Raises
@@ -159,7 +164,14 @@ class Mechanism(Options):
     """What nobody chooses, as it is described."""
 
 
+@runtime_checkable
+class _Described(Protocol):
+    def describe(self) -> object: ...
+
+
 def _written(chosen: object) -> object:
+    if isinstance(chosen, _Described):
+        return chosen.describe()
     if isinstance(chosen, Mapping):
         return {name: _written(item) for name, item in chosen.items()}
     if isinstance(chosen, tuple):

@@ -1,4 +1,4 @@
-"""A mixed table as numbers and category codes, and what our generators have in common.
+"""A mixed table as numbers and codes, and what our generators that learn one have in common.
 
 `read_tabular` turns the source into complete columns of numbers and columns of codes, which is
 what a model is fitted to, and `Tabular.table` turns what a model gives back into a release.
@@ -8,23 +8,38 @@ source train a draw, labels that are corrupted on purpose, a condition on the re
 What is taken from the whole source, also where a draw is trained on some of its rows: which
 categories there are, the range that numbers are kept in, which columns hold whole numbers, and the
 number that stands where one is missing. A draw is conditional on these.
+
+A generator without a neural network (`FittedGenerator`) is fitted anew where a draw has training
+rows or labels of its own. Otherwise the one fit to the source is made when the generator is
+prepared, and a draw is a sample of it: the certificate is then about releases of this fit, and says
+nothing about another source or another fit.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from proxyguard.adapters.settings import exact, one_of, truth, whole
+from proxyguard.adapters.settings import (
+    Mechanism,
+    Options,
+    exact,
+    one_of,
+    option,
+    optional,
+    truth,
+    whole,
+)
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError
 from proxyguard.exact.rounding import Array
-from proxyguard.printable import some
+from proxyguard.printable import did_you_mean, some
 from proxyguard.registry.numbers import canonical_value
 from proxyguard.tables.columns import Series, as_text, as_texts, is_number
 
@@ -428,65 +443,97 @@ class Condition:
         return {"column": self.column, "value": as_text(self.label)}
 
 
+def _names(given: object, name: str) -> tuple[str, ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise RegistryError(f"{name} is a list of column names, got {given!r}")
+    if not all(isinstance(column, str) for column in given):
+        raise RegistryError(f"{name} is a list of column names, got {list(given)}")
+    return tuple(dict.fromkeys(given))
+
+
+def _corruption(declared: object, name: str) -> Corruption:
+    form = (
+        f'{name} is {{column, share, kind = "flip"}}, or {{column, share, kind = "overwrite", '
+        f"label}}, got {declared!r}"
+    )
+    if not isinstance(declared, Mapping):
+        raise RegistryError(form)
+    rest = dict(declared)
+    column, share, kind = (rest.pop(key, None) for key in ("column", "share", "kind"))
+    label = rest.pop("label", None)
+    known = kind == "flip" and label is None, kind == "overwrite" and _is_label(label)
+    if rest or not isinstance(column, str) or not any(known):
+        raise RegistryError(form)
+    return Corruption(
+        column=column,
+        share=exact(share, f"{name}.share", above=0, most=1),
+        kind="flip" if kind == "flip" else "overwrite",
+        label=label if isinstance(label, str | int | float) else None,
+    )
+
+
+def _condition(declared: object, name: str) -> Condition:
+    form = f"{name} is {{column, value}} or {{column, equal = true}}, got {declared!r}"
+    if not isinstance(declared, Mapping):
+        raise RegistryError(form)
+    rest = dict(declared)
+    column, label, equal = (rest.pop(key, None) for key in ("column", "value", "equal"))
+    known = _is_label(label) and equal is None, label is None and equal is True
+    if rest or not isinstance(column, str) or not any(known):
+        raise RegistryError(form)
+    return Condition(column=column, label=label if isinstance(label, str | int | float) else None)
+
+
+def _is_label(label: object) -> bool:
+    return isinstance(label, str | int | float)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharedOptions:
-    """The options that all generators of this package take alike; made by `shared_options`.
+class SharedOptions(Options):
+    """The options that all generators that learn a table take alike."""
 
-    Attributes
-    ----------
-    where
-        The generator's name, as errors begin with it.
-    rows
-        Rows of a release; nothing for as many as the source has.
-    discrete
-        Columns of numbers that are categories.
-    train_rows
-        How many rows of the source train a draw, drawn anew for each; nothing for all.
-    bootstrap
-        Whether these are drawn with replacement.
-    corruption
-        Training labels that are made wrong.
-    clip
-        Whether numbers of a release are kept within the source's range.
-    condition
-        What the rows of a release have in common.
-    """
-
-    where: str
-    rows: int | None
-    discrete: tuple[str, ...]
-    train_rows: int | None
-    bootstrap: bool
-    corruption: Corruption | None
-    clip: Clip
-    condition: Condition | None
+    rows: int | None = option(None, optional(whole))
+    """Rows of a release; nothing for as many as the source has."""
+    discrete: tuple[str, ...] = option((), _names)
+    """Columns of numbers that are categories."""
+    train_rows: int | None = option(None, optional(whole))
+    """How many rows of the source train a draw, drawn anew for each; nothing for all."""
+    bootstrap: bool = option(False, truth)
+    """Whether these are drawn with replacement."""
+    corruption: Corruption | None = option(None, optional(_corruption))
+    """Training labels that are made wrong."""
+    clip: Clip = option("source", _CLIP)
+    """Whether numbers of a release are kept within the source's range."""
+    condition: Condition | None = option(None, optional(_condition))
+    """What the rows of a release have in common."""
 
     def describe(self) -> dict[str, object]:
         """Return the settings, as a generator's ``describe`` gives them."""
         return {
-            "rows": self.rows,
-            "discrete": list(self.discrete),
-            "train_rows": self.train_rows,
-            "bootstrap": self.bootstrap,
-            "corruption": None if self.corruption is None else self.corruption.describe(),
-            "clip": self.clip,
-            "condition": None if self.condition is None else self.condition.describe(),
+            **Options.describe(self),
             "of the whole source": "the categories, the ranges of numbers, which columns hold "
             "whole numbers, and the medians that stand for missing ones",
         }
 
-    def read(self, source: pd.DataFrame) -> Tabular:
+    def read(self, source: pd.DataFrame, where: str = "tabular") -> Tabular:
         """Return the source as numbers and codes; options that it cannot honour are refused.
+
+        Parameters
+        ----------
+        source
+            The source table.
+        where
+            The generator's name, as errors begin with it.
 
         Raises
         ------
         RegistryError
             If an option names a column or category that the source has not, or more rows.
         """
-        table = read_tabular(source, discrete=self.discrete, clip=self.clip, where=self.where)
+        table = read_tabular(source, discrete=self.discrete, clip=self.clip, where=where)
         if self.train_rows is not None and self.train_rows > len(table) and not self.bootstrap:
             raise RegistryError(
-                f"{self.where}: train_rows is {self.train_rows:,}, and the source has "
+                f"{where}: train_rows is {self.train_rows:,}, and the source has "
                 f"{len(table):,} rows"
             )
         if self.corruption is not None:
@@ -496,7 +543,7 @@ class SharedOptions:
                 table.code_of(column, label, "corruption")
             elif table.sizes[k] < 2:
                 raise RegistryError(
-                    f"{self.where}: corruption flips {column!r}, which has one category alone"
+                    f"{where}: corruption flips {column!r}, which has one category alone"
                 )
         if self.condition is not None:
             table.code_column(self.condition.column)
@@ -568,7 +615,7 @@ class SharedOptions:
         code = table.code_of(self.condition.column, self.condition.label)
         if not counts[code]:
             raise DrawError(
-                f"{self.where}: no row that this draw is trained on has "
+                f"{table.where}: no row that this draw is trained on has "
                 f"{self.condition.label!r} in {self.condition.column!r}, which all rows of its "
                 "release should have; raise train_rows"
             )
@@ -595,85 +642,118 @@ def sampling_stream(seed: Seed, stage: str) -> np.random.Generator:
     return np.random.default_rng([seed.take(stage), 1])
 
 
-def shared_options(
-    where: str,
-    *,
-    rows: int | None = None,
-    discrete: Sequence[str] = (),
-    train_rows: int | None = None,
-    bootstrap: bool = False,
-    corruption: Mapping[str, object] | None = None,
-    clip: str = "source",
-    condition: Mapping[str, object] | None = None,
-) -> SharedOptions:
-    """Return the shared options as declared, checked.
+OptionsOfKind = TypeVar("OptionsOfKind", bound=Mechanism)
+FittedModel = TypeVar("FittedModel")
+
+SAMPLING = "rows of the release"
+ONCE = "the sampled rows alone, conditional on the one fit to the source"
+ANEW = "the training rows or labels of the draw, the fit to them, and the sampled rows"
+
+
+class CodedGenerator(ABC, Generic[OptionsOfKind]):
+    """A generator that learns a table as numbers and codes, with the options of its kind.
 
     Parameters
     ----------
-    where
-        The generator's name, as errors begin with it.
-    rows, train_rows, bootstrap, discrete
-        As `SharedOptions` has them.
-    corruption
-        ``{column, share, kind = "flip"}`` or ``{column, share, kind = "overwrite", label}``.
-    clip
-        "source" or "none".
-    condition
-        ``{column, value}`` or ``{column, equal = true}``.
-
-    Raises
-    ------
-    RegistryError
-        If one of them means nothing.
+    options
+        Those of its settings and of `SharedOptions`.
     """
-    if isinstance(discrete, str) or not isinstance(discrete, Sequence):
-        raise RegistryError(f"{where}: discrete is a list of column names, got {discrete!r}")
-    if not all(isinstance(name, str) for name in discrete):
-        raise RegistryError(f"{where}: discrete is a list of column names, got {list(discrete)}")
-    return SharedOptions(
-        where=where,
-        rows=None if rows is None else whole(rows, f"{where}: rows"),
-        discrete=tuple(dict.fromkeys(discrete)),
-        train_rows=None if train_rows is None else whole(train_rows, f"{where}: train_rows"),
-        bootstrap=truth(bootstrap, f"{where}: bootstrap"),
-        corruption=None if corruption is None else _corruption(where, corruption),
-        clip=_CLIP(clip, f"{where}: clip"),
-        condition=None if condition is None else _condition(where, condition),
-    )
+
+    _kind: type[OptionsOfKind]
+
+    def __init__(self, **options: object) -> None:
+        name = self._kind.name
+        known = sorted(each.name for kind in (self._kind, SharedOptions) for each in fields(kind))
+        for declared in options:
+            if declared not in known:
+                meant = did_you_mean(declared, known) or "."
+                raise RegistryError(
+                    f"{name}: there is no option {declared!r}{meant} There are {known}"
+                )
+        self._shared = SharedOptions.of(options, name)
+        self._settings = self._kind.of(options, name)
+        self._table: Tabular | None = None
+
+    def describe(self) -> dict[str, object]:
+        """Return the settings, and what is fixed."""
+        chosen = self._settings
+        return {
+            "mechanism": chosen.mechanism,
+            **chosen.describe(),
+            **chosen.fixed,
+            **self._shared.describe(),
+        }
+
+    def check_source(self, source: pd.DataFrame) -> None:
+        """Refuse a source that draws could not start from; nothing is fitted."""
+        self._coded(source)
+
+    def _coded(self, source: pd.DataFrame) -> Tabular:
+        """Return the source as numbers and codes."""
+        return self._shared.read(source, self._kind.name)
+
+    @property
+    def _prepared(self) -> Tabular:
+        assert self._table is not None  # prepare comes first
+        return self._table
 
 
-def _corruption(where: str, declared: Mapping[str, object]) -> Corruption:
-    form = (
-        f'{where}: corruption is {{column, share, kind = "flip"}}, or {{column, share, kind = '
-        f'"overwrite", label}}, got {declared!r}'
-    )
-    if not isinstance(declared, Mapping):
-        raise RegistryError(form)
-    rest = dict(declared)
-    column, share, kind = (rest.pop(key, None) for key in ("column", "share", "kind"))
-    label = rest.pop("label", None)
-    known = kind == "flip" and label is None, kind == "overwrite" and _is_label(label)
-    if rest or not isinstance(column, str) or not any(known):
-        raise RegistryError(form)
-    return Corruption(
-        column=column,
-        share=exact(share, f"{where}: corruption.share", above=0, most=1),
-        kind="flip" if kind == "flip" else "overwrite",
-        label=label if isinstance(label, str | int | float) else None,
-    )
+class FittedGenerator(CodedGenerator[OptionsOfKind], Generic[OptionsOfKind, FittedModel]):
+    """A generator that fits a model to numbers and codes, and samples rows of it."""
 
+    _once: FittedModel | None = None
 
-def _condition(where: str, declared: Mapping[str, object]) -> Condition:
-    form = f"{where}: condition is {{column, value}} or {{column, equal = true}}, got {declared!r}"
-    if not isinstance(declared, Mapping):
-        raise RegistryError(form)
-    rest = dict(declared)
-    column, label, equal = (rest.pop(key, None) for key in ("column", "value", "equal"))
-    known = _is_label(label) and equal is None, label is None and equal is True
-    if rest or not isinstance(column, str) or not any(known):
-        raise RegistryError(form)
-    return Condition(column=column, label=label if isinstance(label, str | int | float) else None)
+    def describe(self) -> dict[str, object]:
+        """Return the settings, and what a draw redraws."""
+        return {
+            **super().describe(),
+            "redrawn": ANEW if self._shared.redraws_training else ONCE,
+        }
 
+    def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
+        """Read the source, and fit once where no draw has training rows of its own."""
+        self._table = self._coded(source)
+        self._read(self._table)
+        self._once = None if self._shared.redraws_training else self._fit(self._table)
 
-def _is_label(label: object) -> bool:
-    return isinstance(label, str | int | float)
+    def draw(self, seed: Seed) -> pd.DataFrame:
+        """Return one release."""
+        table = self._prepared
+        trained = self._shared.training(table, seed)
+        wanted = self._shared.wanted(table, trained)
+        model = self._fit(trained) if self._once is None else self._once
+        rng = sampling_stream(seed, SAMPLING)
+        numbers, codes = self._sample(model, rng, self._shared.release_rows(table), wanted)
+        return table.table(numbers, codes)
+
+    def draw_many(self, seeds: Sequence[Seed]) -> list[pd.DataFrame | DrawError]:
+        """Return one release a seed, each as `draw` gives it; a draw that fails fails alone.
+
+        Each is computed by itself, in numpy over all of its rows: stacked draws would leave the
+        cache and be slower. What this saves is a process for each of them.
+        """
+        releases: list[pd.DataFrame | DrawError] = []
+        for seed in seeds:
+            try:
+                releases.append(self.draw(seed))
+            except DrawError as error:
+                releases.append(error)
+        return releases
+
+    @abstractmethod
+    def _read(self, table: Tabular) -> None:
+        """Take from the whole source what all fits share."""
+
+    @abstractmethod
+    def _fit(self, trained: Tabular) -> FittedModel:
+        """Return the model of these rows."""
+
+    @abstractmethod
+    def _sample(
+        self,
+        model: FittedModel,
+        rng: np.random.Generator,
+        rows: int,
+        wanted: tuple[int, CategoryCodes] | None,
+    ) -> tuple[Array, CategoryCodes]:
+        """Return so many rows, as numbers and codes; ``wanted`` are the codes of one column."""

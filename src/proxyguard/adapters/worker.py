@@ -34,7 +34,7 @@ def make_learner(job: FitJob) -> Learner | None:
         return None
     if not all(is_ours(name, "procedure") for name in job.library):
         skops()  # here and not in every draw: it takes longer to import than a draw takes
-    library = Library(job.procedure, job.outcome, job.features, job.columns)
+    library = Library(job.procedure, job.outcome, job.features, job.schema_of_releases.columns)
     if library.prepares:
         # From the training part: what the fits of all releases share may depend on none of them.
         library.prepare(read_table_bytes(Path(job.source).read_bytes(), "the source"))

@@ -33,30 +33,37 @@ from proxyguard.audit.development import (
     MemberDevelopment,
     Workplace,
     fit_training,
-    load_fitted,
     loss_measures,
     reference_policies,
-    validation_risks,
+    source_risks,
 )
 from proxyguard.audit.draw import tasks
 from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, RELEASES, REPORTS, AuditFolder
 from proxyguard.audit.home import DataFolders, Home, default_home
 from proxyguard.audit.jobs import fit_job
+from proxyguard.audit.manifest import release_schema
 from proxyguard.audit.open import Opener
-from proxyguard.audit.register import describe_mechanism
-from proxyguard.audit.rules import measures_of
 from proxyguard.audit.stated import SelfDescription
 from proxyguard.audit.target import OpenTarget
 from proxyguard.documents.evidence import Evidence
 from proxyguard.documents.ledger import DesignText, SealedMember
 from proxyguard.documents.registry import Registry
 from proxyguard.draw.catalog import load_generator
-from proxyguard.draw.child import LENGTH, Sink, answer_once, put, refuse_without_fork, started, take
 from proxyguard.draw.confine import Needs, confine
 from proxyguard.draw.drawing import Fitter, Worker
 from proxyguard.draw.job import DrawJob
 from proxyguard.draw.messages import FittedAgain, Made, MadeAgain, NotAgain, SourceAgain, said_again
+from proxyguard.draw.processes import (
+    LENGTH,
+    Sink,
+    answer_once,
+    put,
+    refuse_without_fork,
+    started,
+    take,
+)
 from proxyguard.draw.protocol import Seed
+from proxyguard.draw.sources import Described
 from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.models.stored import model_bytes
 from proxyguard.registry.declaration import Member
@@ -186,15 +193,13 @@ def _answer(content: bytes) -> object:
         said = _Answered.model_validate(json.loads(content))
     # Lists that are nested deep enough exhaust the parser, and the code may send such.
     except (ValueError, RecursionError):
-        raise UntrustedCode(
-            "code that the folder names ended without an answer", names=()
-        ) from None
+        raise UntrustedCode("code that the folder names ended without an answer") from None
     if said.error is None:
         return said.answer
     # Code that lies here gains nothing: it turns what was not checked into a finding.
     if said.broken:
         raise SealError(said.error)
-    raise UntrustedCode(f"it could not be run here: {said.error}", names=())
+    raise UntrustedCode(f"it could not be run here: {said.error}")
 
 
 def _verdicts(folder: AuditFolder) -> list[Path]:
@@ -340,7 +345,9 @@ class Risks(ApartJob[dict[str, float]]):
 
     def run(self, bench: Bench) -> object:
         """Load the registered model, of which the declaration may name the types."""
-        return source_risks(bench.development(self.member), bench.registry, None)
+        return source_risks(
+            bench.development(self.member), bench.registry.members[self.member], None
+        )
 
     def read(self, answer: object) -> dict[str, float]:
         """Return the risks by loss."""
@@ -373,7 +380,8 @@ class Describe(ApartJob[SelfDescription]):
 
     def run(self, bench: Bench) -> object:
         """Load the generator and ask it."""
-        return describe_mechanism(load_generator(self.generator, self.options), self.generator)
+        made = load_generator(self.generator, self.options)
+        return Described.by(self.generator, made).registered()
 
     def read(self, answer: object) -> SelfDescription:
         """Return what it says of itself."""
@@ -449,7 +457,8 @@ class Refit(ApartJob[FittedAgain | NotAgain]):
         return Work(bench.needs(), lambda: self._fitted(development, release))
 
     def _fitted(self, development: MemberDevelopment, release: bytes) -> object:
-        job = fit_job(development)
+        schema = release_schema(development.member, development.kinds, None)
+        job = fit_job(development, schema)
         fitter = Fitter(job, make_learner(job))
         try:
             again = fitter.refit(self.made, release)
@@ -510,28 +519,7 @@ def _said(kind: TypeAdapter[Answered], answer: object, what: str) -> Answered:
     try:
         return kind.validate_python(answer)
     except ValidationError:
-        raise UntrustedCode(
-            f"{what}: it answered nothing that could be compared", names=()
-        ) from None
-
-
-def source_risks(
-    development: MemberDevelopment, registry: Registry, trusted: Sequence[str] | None
-) -> dict[str, float]:
-    """Return the validation risks of a member's stored source procedure.
-
-    ``trusted`` are the types that its model may have beside our own; those of the declaration,
-    in a process without keys, if it is None.
-    """
-    member = development.member
-    resolved = registry.members[member.name]
-    source = resolved.source
-    if source is None:
-        raise SealError(f"{member.name}: no source procedure is registered")
-    fitted = load_fitted(
-        development.place.folder, source.model, source, development.trusted(trusted)
-    )
-    return validation_risks(development, measures_of(member, resolved.requirements), fitted)
+        raise UntrustedCode(f"{what}: it answered nothing that could be compared") from None
 
 
 def _do_job(source: IO[bytes]) -> bytes:

@@ -119,7 +119,7 @@ class Audit:
             home=str(self.home.root),
             workers=self._workers,
             progress=self._progress,
-            pool=self._pool or DrawingPool(),
+            shared=self._pool,
         )
 
     @contextmanager

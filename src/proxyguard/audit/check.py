@@ -16,8 +16,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -26,6 +28,7 @@ from proxyguard.adapters.files import FOLDER, declared_files
 from proxyguard.adapters.library import Library
 from proxyguard.adapters.privacy import privacy_of
 from proxyguard.audit.development import (
+    NOTHING_LEARNED,
     MemberDevelopment,
     Workplace,
     develop,
@@ -40,13 +43,13 @@ from proxyguard.audit.home import DataFolders, Home
 from proxyguard.audit.jobs import (
     check_machine,
     check_source,
+    generator_fields,
     loading_problems,
-    release_schema,
     root_for,
 )
-from proxyguard.audit.manifest import same_files
+from proxyguard.audit.manifest import release_schema, same_files
 from proxyguard.audit.members import MemberCounts
-from proxyguard.audit.plan import MANY, declared_records, obstacles
+from proxyguard.audit.plan import MANY, declared_records, obstacles, perfect_release
 from proxyguard.audit.register import (
     check_given,
     check_queries,
@@ -78,28 +81,35 @@ from proxyguard.audit.seal import (
     overlaps_of,
     prepare_member,
     rounding_warnings,
+    survey_warnings,
 )
-from proxyguard.audit.twice import LIMIT, drawn_twice
-from proxyguard.documents.registry import ReleaseFile, ResolvedNumber, ResolvedRequirement
+from proxyguard.documents.registry import ReleaseFile, ResolvedRequirement
 from proxyguard.documents.releases import GivenRelease, ReleaseManifest
 from proxyguard.draw.catalog import PROCEDURES, find_pipeline, is_built_in, is_ours, procedure_path
-from proxyguard.draw.job import Survey
-from proxyguard.draw.pool import can_fork
+from proxyguard.draw.job import DrawJob, Survey
+from proxyguard.draw.messages import DrawResult, Failed
+from proxyguard.draw.pool import (
+    DrawingPool,
+    can_fork,
+    draw_all,
+    ended_after,
+    nothing_registered,
+)
 from proxyguard.draw.protocol import Seed, outcomes
-from proxyguard.errors import ProxyGuardError, TableError, TargetReused
-from proxyguard.losses.measure import Measure, check_bounds, read_loss_file
+from proxyguard.errors import DrawError, ProxyGuardError, RegistryError, TableError, TargetReused
+from proxyguard.losses.given import check_bounds, read_loss_file
+from proxyguard.losses.measure import Measure
 from proxyguard.losses.query import CodedRecords, expand
 from proxyguard.printable import some, toml
 from proxyguard.registry.declaration import Declaration, Member
-from proxyguard.registry.numbers import fold
 from proxyguard.registry.parts import DELIVERED, MechanismPart, RampRule, SlackRule
 from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.target import ColumnPart, TableReading
 from proxyguard.seal.fingerprint import TablePrints
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import random_bytes
-from proxyguard.tables.columns import have_value
-from proxyguard.tables.files import RawTable, recoded_note, text_is_recoded
+from proxyguard.tables.columns import as_labels, have_value, read_as_declared
+from proxyguard.tables.files import RawTable, recoded_note, table_bytes, text_is_recoded
 from proxyguard.tables.profile import PREDICTED, TableProfile, profile_of, repeated_id
 
 if TYPE_CHECKING:
@@ -230,6 +240,7 @@ class _Checker:
         else:
             for member in declaration.members:
                 self._check_claim_before_sealing(member)
+                self._foretell(member)
                 with self._noting(member.name):
                     self._check_limits_before_sealing(member)
             # Of a table that cannot be divided it is told already why.
@@ -310,8 +321,8 @@ class _Checker:
                 if 2 * known.sum() < labels.size:
                     sparse.append(f"{name} ({known.sum():,} of {labels.size:,} have it)")
                 labels = labels[known]
-            if member.columns.get(target.predicted.column, ColumnPart()).fold_case:
-                labels = np.array([fold(label) for label in labels.tolist()])
+            part = member.columns.get(target.predicted.column, ColumnPart())
+            labels = read_as_declared(labels, part)
             try:
                 outcomes(labels, target.predicted, name)
             except TableError as error:
@@ -358,6 +369,7 @@ class _Checker:
             _check_standards(member, ready)
             self.ready[member.name] = ready
             self._tell_repeated_ids(member, ready.division)
+            self.result.warnings += survey_warnings(member, ready.division)
             if ready.division.unlabelled:
                 self.result.facts.append(
                     f"{ready.division.unlabelled:,} target records have no {target.outcome!r} and "
@@ -585,27 +597,18 @@ class _Checker:
 
     def _check_claim_before_sealing(self, member: Member) -> None:
         """Judge the claim where every limit is a plain number already."""
-        resolved = []
-        for declared in member.requirement:
-            limit, slack = declared.limit, declared.slack
-            # A rule or a query takes development data, which are divided when the target is sealed.
-            if (
-                not isinstance(limit, str)
-                or isinstance(slack, SlackRule)
-                or isinstance(declared.ramp, RampRule)
-                or declared.query is not None
-            ):
-                return
-            resolved.append(
-                ResolvedRequirement(
-                    part=declared,
-                    limit=_as_declared(limit),
-                    slack=None if slack is None else _as_declared(slack),
-                    queries=(),
-                )
-            )
+        # A rule or a query takes development data, which are divided when the target is sealed.
+        if any(
+            not isinstance(part.limit, str)
+            or isinstance(part.slack, SlackRule)
+            or isinstance(part.ramp, RampRule)
+            or part.query is not None
+            for part in member.requirement
+        ):
+            return
         sizes = self.sizes.get(member.name)
         n = declared_records(member) if sizes is None else sizes.records
+        resolved = resolve_limits(member, NOTHING_LEARNED, self.declaration.claim, n or 0)
         self._judge_claim(member, resolved, n)
 
     def _check_limits_before_sealing(self, member: Member) -> None:
@@ -633,6 +636,32 @@ class _Checker:
                 if len(measures) == len(member.requirement):
                     return
         self.result.facts.append("other limits are judged once the target is sealed")
+
+    def _foretell(self, member: Member) -> None:
+        """Say what a release could get at best, of named ones and as the development part tells."""
+        result, ready = self.result, self.ready.get(member.name)
+        named = self.declaration.claim.level == "releases" and member.release
+        if result.problems or not named or ready is None or ready.development is None:
+            return
+        assert ready.division is not None  # as long as there is a development part
+        units = len(ready.division.target)
+        if member.target.clusters is not None:
+            # Of the target the labels of its clusters are read, as sealing does, and no more.
+            units = len(set(as_labels(ready.division.target[member.target.clusters.by])))
+        with self._noting(member.name):
+            perfect = perfect_release(
+                self.declaration, member, ready.kinds, ready.development, units
+            )
+            if perfect is None:
+                return
+            if perfect.least > perfect.first:
+                result.hopeless.append(
+                    f"{member.name}: Holm asks {perfect.first:.2g} of the first of "
+                    f"{perfect.releases} releases, and {units:,} units of the target reach "
+                    f"{perfect.least:.2g}, even if every loss is at its lower bound"
+                )
+            said, bad = perfect.words()
+            (result.warnings if bad else result.facts).append(f"{member.name}: {said}")
 
     def _check_disclosure(self, member: Member) -> None:
         """Say what would be given away of the target."""
@@ -864,10 +893,6 @@ def _check_standards(member: Member, ready: PreparedMember) -> None:
             expand(requirement.name, requirement.query, {}, moments)
 
 
-def _as_declared(limit: str) -> ResolvedNumber:
-    return ResolvedNumber(value=limit, rule="as declared", inputs={})
-
-
 def _absent_groups(development: MemberDevelopment, measures: Sequence[Measure]) -> list[str]:
     """Return what to say of queries about a group that the source of all releases has not."""
     asked = [m for m in measures if m.query is not None and m.group]
@@ -880,6 +905,80 @@ def _absent_groups(development: MemberDevelopment, measures: Sequence[Measure]) 
         "either fails this requirement"
         for name, group in absent.items()
     ]
+
+
+# Seconds that either process may take; what needs longer is not tried.
+LIMIT = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class TwoDraws:
+    """What two draws of one seed showed."""
+
+    end: Literal["same", "other", "failed", "slow"]
+    why: str = ""
+
+
+def drawn_twice(
+    place: Workplace, member: Member, mechanism: MechanismPart, training: pd.DataFrame,
+    kinds: Mapping[str, str],
+) -> TwoDraws:  # fmt: skip
+    """Draw one seed in two processes and compare the releases: is a release what its seed gives?
+
+    A draw that something beside its seed decides (numpy's own generator, a clock, the order of a
+    set) passes every step, and nobody can draw it again. So a seed that is none of the declared
+    ones is drawn from the training part, in two processes that share nothing, and no release is
+    kept.
+
+    Parameters
+    ----------
+    place
+        What the command works with.
+    member, mechanism
+        What is drawn; its generator is code of others.
+    training
+        The rows that draws are made from.
+    kinds
+        What each column holds.
+    """
+    generator = str(mechanism.generator)
+    declared = {seed for m in member.mechanism for seed in m.seed_list}
+    seed = next(seed for seed in count(2**31 - 1, -1) if seed not in declared)
+    contents = []
+    with TemporaryDirectory(prefix="proxyguard-") as folder:
+        source = Path(folder) / "training.parquet"
+        source.write_bytes(table_bytes(training))
+        job = DrawJob(
+            **generator_fields(place, member, generator, mechanism.options),
+            name=mechanism.name, source=str(source), source_rows=len(training),
+            schema_of_releases=release_schema(member, kinds, generator),
+            allow=tuple(mechanism.allow),
+            prepare_seed=mechanism.prepare_seed, may_ignore_seed=mechanism.deterministic,
+            coins=mechanism.inclusion == "coins",
+        )  # fmt: skip
+        # Not forks of one process: what it made at random once, both would have alike.
+        with DrawingPool() as other:
+            for pool in (place.pool, other):
+                result = _drawn(job, seed, pool)
+                if isinstance(result, TwoDraws):
+                    return result
+                contents.append(result)
+    return TwoDraws("same" if contents[0] == contents[1] else "other")
+
+
+def _drawn(job: DrawJob, seed: int, pool: DrawingPool) -> str | TwoDraws:
+    """Return the digest of one draw's records, or how it ended without."""
+    results: list[DrawResult] = []
+    with ended_after(LIMIT, pool.end) as late:
+        try:
+            draw_all(job, [seed], pool=pool, workers=1, timeout=LIMIT, keep=results.append,
+                     check=nothing_registered)  # fmt: skip
+        except (DrawError, RegistryError) as error:
+            return TwoDraws("slow") if late.is_set() else TwoDraws("failed", str(error))
+    said = results[0].said
+    if isinstance(said, Failed):
+        return TwoDraws("slow" if said.status == "timeout" else "failed", said.error)
+    return said.content
 
 
 def template() -> str:

@@ -16,13 +16,13 @@ from itertools import takewhile
 from proxyguard.audit.development import MemberDevelopment, own_members
 from proxyguard.audit.folder import RELEASES, AuditFolder
 from proxyguard.audit.grant import granted_again, release_set
-from proxyguard.audit.register import check_claim, check_sizes, recorded_privacy
+from proxyguard.audit.register import check_claim, check_sizes
 from proxyguard.audit.reserve import claim_status
 from proxyguard.audit.rules import measures_in
 from proxyguard.audit.stated import reading_place, redrawn, stated_not_checked
-from proxyguard.certificate.certify import certify_evidence, reading_of
+from proxyguard.certificate.mechanism import certify_evidence, reading_of
 from proxyguard.certificate.picks import picks_record
-from proxyguard.certificate.releases import certify_release_evidence
+from proxyguard.certificate.releases import ReleaseCertificate, certify_release_evidence
 from proxyguard.certificate.sequential import SequentialAudit
 from proxyguard.certificate.wording import corrective_sentence, exposure_meaning, not_claimed
 from proxyguard.documents.certificate import (
@@ -206,61 +206,107 @@ def readings_of(
     return readings
 
 
-def secondary_readings(registry: Registry, group: Group, reading: Reading) -> dict[str, Reading]:
-    """Return the readings under the limits of secondary specifications, by specification."""
-    return {
-        spec.name: replace(
-            reading,
-            requirements=tuple(
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupReading:
+    """Some releases of a group, and how their losses are read: a part of fixed evidence.
+
+    Attributes
+    ----------
+    group, draws
+        Whose releases they are, and which.
+    reading, levels
+        How their losses are read, and the levels of their bounds.
+    specification
+        The secondary specification whose limits they are read under.
+    excluded
+        Whether they are those that an amendment left out.
+    """
+
+    group: Group
+    draws: tuple[AnyDraw, ...]
+    reading: Reading
+    levels: Levels
+    specification: str | None = None
+    excluded: bool = False
+
+    @property
+    def registered(self) -> bool:
+        """Whether the claim is decided by it."""
+        return self.specification is None and not self.excluded
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its releases are called."""
+        return tuple(draw.label for draw in self.draws)
+
+    def of(self, evidence: FixedEvidence) -> GroupEvidence:
+        """Return what the evidence says of it."""
+        if self.excluded:
+            return evidence.excluded[self.group.name]
+        spec = self.specification
+        return (evidence.groups if spec is None else evidence.secondary[spec])[self.group.name]
+
+
+def group_readings(
+    registry: Registry, groups: Sequence[Group], seed: int
+) -> list[tuple[Group, list[GroupReading]]]:
+    """Return how fixed evidence is read, by group: as registered first.
+
+    Whoever scores, verifies or decides asks here; each part of the evidence is read in one way.
+    """
+    readings = readings_of(registry, groups, seed)
+    by_group = []
+    for group in groups:
+        reading, levels = readings[group.name]
+        ways = [GroupReading(group=group, draws=group.draws, reading=reading, levels=levels)]
+        for spec in registry.declaration.secondary:
+            limits = tuple(
                 replace(m.requirement, limit=number(spec.limits[m.part]))
                 if m.part in spec.limits
                 else m.requirement
                 for m in group.measures
-            ),
-        )
-        for spec in registry.declaration.secondary
-    }
+            )
+            other = replace(reading, requirements=limits)
+            ways.append(replace(ways[0], reading=other, specification=spec.name))
+        if group.excluded:
+            ways.append(replace(ways[0], draws=group.excluded, excluded=True))
+        by_group.append((group, ways))
+    return by_group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Record:
-    """A fixed audit as it lies there: its groups, and how each is read at which levels."""
+    """A fixed audit as it lies there, of which all evidence is derived anew."""
 
     claim: Claim
-    groups: Sequence[Group]
-    readings: Mapping[str, tuple[Reading, Levels]]
-    seed: int
+    groups: Sequence[tuple[Group, list[GroupReading]]]
+    evidence: FixedEvidence
 
     @classmethod
     def of(cls, registry: Registry, manifest: ReleaseManifest, evidence: FixedEvidence) -> _Record:
-        groups, seed = groups_of(registry, manifest), int(evidence.seed)
-        return cls(
-            claim=registry.declaration.claim.to_claim(),
-            groups=groups,
-            readings=readings_of(registry, groups, seed),
-            seed=seed,
-        )
+        groups = group_readings(registry, groups_of(registry, manifest), int(evidence.seed))
+        claim = registry.declaration.claim.to_claim()
+        return cls(claim=claim, groups=groups, evidence=evidence)
 
-    def read(self, written: Mapping[str, GroupEvidence]) -> dict[str, ReleaseEvidence]:
-        """Return the evidence of every group, derived anew from its statistics."""
+    def read(self, specification: str | None = None) -> dict[str, tuple[ReleaseEvidence, Levels]]:
+        """Return the evidence of every group with its levels, as registered or under a secondary.
+
+        From statistics of their own: those of betting tests depend on the limits.
+        """
         return {
-            g.name: read_evidence(written[g.name], self.readings[g.name][0]) for g in self.groups
+            group.name: (read_evidence(each.of(self.evidence), each.reading), each.levels)
+            for group, ways in self.groups
+            for each in ways
+            if each.specification == specification and not each.excluded
         }
 
-    def under(self, registry: Registry, specification: str) -> _Record:
-        """Return the same under the limits of a secondary specification."""
-        readings = {
-            group.name: (secondary_readings(registry, group, reading)[specification], levels)
-            for group in self.groups
-            for reading, levels in (self.readings[group.name],)
-        }
-        return replace(self, readings=readings)
-
-    def levelled(
-        self, read: Mapping[str, ReleaseEvidence]
-    ) -> dict[str, tuple[ReleaseEvidence, Levels]]:
-        """Return the evidence of every group with its levels, as certificates take it."""
-        return {name: (evidence, self.readings[name][1]) for name, evidence in read.items()}
+    def named(
+        self, read: Mapping[str, tuple[ReleaseEvidence, Levels]], basis: str = ""
+    ) -> ReleaseCertificate:
+        """Return what is decided of named releases."""
+        evidence = {name: released for name, (released, _) in read.items()}
+        seed = int(self.evidence.seed)
+        return certify_release_evidence(self.claim, evidence, seed=seed, basis=basis)
 
 
 def decide_fixed(
@@ -281,8 +327,7 @@ def decide_fixed(
         Where the evidence is about other requirements, limits or tests than were registered.
     """
     record = _Record.of(registry, manifest, evidence)
-    read = record.read(evidence.groups)
-    verdicts, family, text = _verdicts(record, read, basis)
+    verdicts, family, text = _verdicts(record, basis)
     declaration, members = registry.declaration, registry.declaration.members
     # From the manifest and not from the groups: what a claim is conditional on holds for excluded
     # draws too.
@@ -308,15 +353,12 @@ def decide_fixed(
             for member in members
             for mechanism in member.mechanism
         },
-        failed=_failures({group.name: group.draws for group in record.groups}),
-        # From statistics of their own: those of betting tests depend on the limits.
+        failed=_failures({group.name: group.draws for group, _ in record.groups}),
         secondary={
             spec.name: SecondaryRecord(
                 label=NOT_CERTIFIED,
                 limits=dict(spec.limits),
-                results=_secondary(
-                    record.under(registry, spec.name), evidence.secondary[spec.name]
-                ),
+                results=_secondary(record, spec.name),
             )
             for spec in declaration.secondary
         },
@@ -324,15 +366,15 @@ def decide_fixed(
 
 
 def _verdicts(
-    record: _Record, read: Mapping[str, ReleaseEvidence], basis: str
+    record: _Record, basis: str
 ) -> tuple[tuple[MechanismVerdict | ReleaseVerdict, ...], ReleaseFamily | None, str]:
     """Return the verdicts, what those on named releases have in common, and all in words."""
-    claim = record.claim
+    claim, read = record.claim, record.read()
     if isinstance(claim, MechanismClaim):
-        family = certify_evidence(claim, record.levelled(read), basis=basis)
+        family = certify_evidence(claim, read, basis=basis)
         verdicts = tuple(mechanism_verdict(c, _adjusted(c.evidence)) for c in family.values())
         return verdicts, None, str(family)
-    certificate = certify_release_evidence(claim, read, seed=record.seed, basis=basis)
+    certificate = record.named(read, basis)
     return release_verdicts(certificate), release_family(certificate), str(certificate)
 
 
@@ -343,10 +385,10 @@ def _adjusted(evidence: ReleaseEvidence) -> dict[str, float]:
 
 
 def _secondary(
-    record: _Record, written: Mapping[str, GroupEvidence]
+    record: _Record, specification: str
 ) -> dict[str, SecondaryBounds | SecondaryDecision]:
     """Return what the claim would say under a secondary specification; it never decides."""
-    read, claim = record.read(written), record.claim
+    read, claim = record.read(specification), record.claim
     if isinstance(claim, MechanismClaim):
         return {
             mechanism: SecondaryBounds(
@@ -354,9 +396,9 @@ def _secondary(
                 lower=certificate.lower.value,
                 upper=None if certificate.upper is None else certificate.upper.value,
             )
-            for mechanism, certificate in certify_evidence(claim, record.levelled(read)).items()
+            for mechanism, certificate in certify_evidence(claim, read).items()
         }
-    verdicts = certify_release_evidence(claim, read, seed=record.seed).verdicts
+    verdicts = record.named(read).verdicts
     return {verdict.name: SecondaryDecision(decision=verdict.decision) for verdict in verdicts}
 
 
@@ -519,7 +561,7 @@ def predicate_of(
         not_claimed=not_claimed(
             [m.requirement for member in declaration.members for m in measures_in(registry, member)]
         ),
-        privacy={name: tuple(lines) for name, lines in recorded_privacy(registry).items()} or None,
+        privacy=registry.privacy or None,
         disclosure=None if declaration.digits is None else _disclosure(declaration.digits),
         diagnostics=diagnostics,
         excluded=excluded,
@@ -531,9 +573,9 @@ def predicate_of(
 def _unlabelled_words(member: Member, manifest: ReleaseManifest) -> str:
     """Say of how many releases rows without an outcome were left out, and how large a part."""
     groups = manifest.members.get(member.name, {}).values()
-    drawn = [one for group in groups for one in group.draws if isinstance(one, DrawnRelease)]
+    drawn = [draw for group in groups for draw in group.draws if isinstance(draw, DrawnRelease)]
     dropped = member.target.missing_outcomes == "leave out"
-    parts = [(n, one.rows + n * dropped) for one in drawn if (n := one.unlabelled)]
+    parts = [(n, draw.rows + n * dropped) for draw in drawn if (n := draw.unlabelled)]
     if not parts:
         return ""
     what = "were left out" if dropped else "taught no model"
@@ -625,7 +667,7 @@ def _picks(
     record = _Record.of(registry, manifest, evidence)
     return picks_record(
         declaration.picks,
-        record.read(evidence.groups),
+        {name: released for name, (released, _) in record.read().items()},
         counted=record.claim.counts_valid,
         shares=declaration.claim.shares,
     )
@@ -639,7 +681,7 @@ def _epsilon(
     if not members:
         return None
     # Here: an audit without such a claim loads no attack.
-    from proxyguard.audit.epsilon import epsilon_records
+    from proxyguard.audit.attacks import epsilon_records
 
     place, sealed = reading_place(folder), journal.ledger.sealed.members
     return epsilon_records([MemberDevelopment(place, m, sealed[m.name]) for m in members], manifest)

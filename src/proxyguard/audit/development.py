@@ -9,7 +9,7 @@ model is written, to the store.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from math import fsum, sqrt
 from typing import TYPE_CHECKING
@@ -22,9 +22,15 @@ from proxyguard.adapters.library import Library, best_threshold
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.home import DataFolders
 from proxyguard.audit.jobs import Descriptions, draw_job
-from proxyguard.audit.rules import provisional_measure
+from proxyguard.audit.rules import measures_of, provisional_measure
 from proxyguard.documents.ledger import DevelopmentRole, SealedMember
-from proxyguard.documents.registry import Facts, NoFacts, PilotFacts, SourceModel
+from proxyguard.documents.registry import (
+    Facts,
+    NoFacts,
+    PilotFacts,
+    RegisteredMember,
+    SourceModel,
+)
 from proxyguard.documents.releases import Draw, DrawnRelease
 from proxyguard.draw.job import DrawJob
 from proxyguard.draw.messages import DrawResult, Failed, FittedRelease
@@ -70,7 +76,7 @@ JudgedPilots = dict[str, dict[int, JudgedPilot]]
 NOTHING_LEARNED = Facts(source=None, risks={}, references={}, pilots={}, domains={})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Workplace:
     """What the steps of one command work with."""
 
@@ -84,10 +90,18 @@ class Workplace:
     """How many processes may draw at once."""
     progress: Progress = lambda what, done, total: None
     """What is told how many draws are done."""
-    descriptions: Descriptions = field(default_factory=Descriptions)
-    """What generators said of themselves in this command, and in no earlier one."""
-    pool: DrawingPool = field(default_factory=DrawingPool)
-    """The drawing processes of this command."""
+    shared: DrawingPool | None = None
+    """The drawing processes of several commands; else each has its own."""
+
+    @cached_property
+    def descriptions(self) -> Descriptions:
+        """What generators said of themselves in this command, and in no earlier one."""
+        return Descriptions()
+
+    @cached_property
+    def pool(self) -> DrawingPool:
+        """The drawing processes of this command, of which some draw nothing."""
+        return self.shared or DrawingPool()
 
 
 def development_file(index: int, role: DevelopmentRole) -> str:
@@ -371,6 +385,23 @@ def validation_risks(
     return {} if validation is None else validation.mean_losses(
         measures, validation.predicted(fitted)
     )  # fmt: skip
+
+
+def source_risks(
+    development: MemberDevelopment, resolved: RegisteredMember, trusted: Sequence[str] | None
+) -> dict[str, float]:
+    """Return the validation risks of a member's stored source procedure, as it is registered.
+
+    ``trusted`` are the types that its model may have beside our own; those of the declaration,
+    in a process without keys, if it is None.
+    """
+    member, source = development.member, resolved.source
+    if source is None:
+        raise SealError(f"{member.name}: no source procedure is registered")
+    fitted = load_fitted(
+        development.place.folder, source.model, source, development.trusted(trusted)
+    )
+    return validation_risks(development, measures_of(member, resolved.requirements), fitted)
 
 
 def reference_policies(

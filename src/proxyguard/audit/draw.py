@@ -245,7 +245,7 @@ def _named_tasks(
             job=draw_job(
                 development, NAMED, named_options(path, member, release.lacks), name=release.name,
                 # With fewer columns the fit is not the registered one, and is not compared with it.
-                learner=None if release.lacks else registered.procedure, lacks=release.lacks,
+                learner=None if release.lacks else registered.procedure, release=release.name,
             ),
             registered=registered.stand_ins[release.name],
             seeds=(seed,),

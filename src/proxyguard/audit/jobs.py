@@ -7,15 +7,16 @@ are held as draws are: without the target, the keys and the home.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from pydantic import JsonValue
 
-from proxyguard.adapters.files import FOLDER, NAMED, declared_files
+from proxyguard.adapters.files import FOLDER, declared_files
 from proxyguard.adapters.kept import kept_folders
 from proxyguard.audit.folder import EVIDENCE
+from proxyguard.audit.manifest import exist_already, release_schema
 from proxyguard.documents.registry import DrawnMechanism, RegisteredProcedure
 from proxyguard.draw.catalog import is_built_in, load_generator, need_extra
 from proxyguard.draw.job import (
@@ -32,7 +33,7 @@ from proxyguard.draw.pool import asked
 from proxyguard.draw.protocol import ChecksMachine, ChecksSource
 from proxyguard.draw.sources import Described, set_root
 from proxyguard.registry.declaration import Member
-from proxyguard.registry.parts import GIVEN, Drawn
+from proxyguard.registry.parts import Drawn
 from proxyguard.seal.journal import NAME
 from proxyguard.tables.files import Schema
 
@@ -46,8 +47,7 @@ def draw_job(
     development: MemberDevelopment, generator: str, options: Mapping[str, JsonValue], *,
     name: str, prepare_seed: int = 0, allow: Sequence[str] = (),
     registered: DrawnMechanism | None = None, learner: RegisteredProcedure | None = None,
-    lacks: Collection[str] = (), many: int = 1, may_ignore_seed: bool = False,
-    coins: bool = False,
+    release: str | None = None, many: int = 1, may_ignore_seed: bool = False, coins: bool = False,
 ) -> DrawJob:  # fmt: skip
     """Return the job of one mechanism on its member's development part.
 
@@ -66,8 +66,8 @@ def draw_job(
     registered, learner
         What the registry says of the generator and of the procedure: the drawing process compares
         both with what it loads.
-    lacks
-        Columns that a stand-in has not; they are neither expected nor used.
+    release
+        The name of a stand-in, which may be declared to lack columns.
     many
         How many seeds are drawn at once.
     may_ignore_seed
@@ -90,19 +90,18 @@ def draw_job(
         "may_ignore_seed": may_ignore_seed,
         "coins": coins,
     }
-    lacks = {*lacks, *member.spared(delivered=_exist_already(generator))}
-    fits = fit_job(development, name=name, allow=allow, learner=learner, lacks=lacks)
+    schema = release_schema(member, development.kinds, generator, release)
+    fits = fit_job(development, schema, name=name, allow=allow, learner=learner)
     return DrawJob.model_validate({**dict(fits), **draws})
 
 
 def fit_job(
-    development: MemberDevelopment, *, name: str = "", allow: Sequence[str] = (),
-    learner: RegisteredProcedure | None = None, lacks: Collection[str] = (),
+    development: MemberDevelopment, schema: Schema, *, name: str = "", allow: Sequence[str] = (),
+    learner: RegisteredProcedure | None = None,
 ) -> FitJob:  # fmt: skip
-    """Return what the process that fits a member's procedure is told, whatever the generator."""
+    """Return what the process that fits a member's procedure is told, by what releases hold."""
     member, folder = development.member, development.place.folder
     features = () if member.procedure is None else development.features
-    spared = member.spared() | {*lacks}
     # As the seal recorded it, not as a file lies there or not.
     validated = "validation" in development.sealed.development
     return FitJob(
@@ -110,35 +109,13 @@ def fit_job(
         source=str(folder / development.training_name),
         source_rows=development.sealed.development["training"],
         validation=str(folder / development.validation_name) if validated else None,
-        kinds={column: kind for column, kind in development.kinds.items() if column not in spared},
-        missing=tuple(member.target.read.missing),
-        columns=member.columns,
-        labelled=member.target.labelled,
+        schema_of_releases=schema,
         procedure=member.procedure,
         outcome=member.target.predicted,
-        features=tuple(column for column in features if column not in lacks),
+        features=tuple(column for column in features if column in schema.kinds),
         allow=tuple(allow),
         learner=learner,
     )
-
-
-def release_schema(
-    member: Member, kinds: Mapping[str, str], generator: str | None, release: str | None = None
-) -> Schema:
-    """Return what the releases of a generator hold, or the one named release, by its name."""
-    return Schema.of_releases(
-        kinds,
-        member.target.read.missing,
-        member.columns,
-        generator=generator,
-        lacks=member.spared(release, delivered=_exist_already(generator)),
-        labelled=member.target.labelled,
-    )
-
-
-def _exist_already(generator: str | None) -> bool:
-    """Return whether a generator hands on what was made elsewhere, a named release among it."""
-    return generator in (*GIVEN, NAMED)
 
 
 class GeneratorFields(TypedDict):
@@ -219,11 +196,17 @@ class Descriptions:
             need_extra(generator)
             set_root(made, str(root_for(place, drawn.options)))
             return Described.by(generator, made, survey)
-        job = _describe_job(place, member, drawn, survey)
+        job = DescribeJob(
+            name=drawn.name,
+            allow=tuple(drawn.allow),
+            **generator_fields(place, member, generator, drawn.options),
+            survey=survey,
+        )
         # The whole question: other options or another survey may have another answer.
         key = line_of(job)
         if key not in self._told:
-            self._told[key] = Described.told(generator, asked(job, pool=place.pool, kind=Told))
+            said = asked(job, pool=place.pool, kind=Told)
+            self._told[key] = Described(generator=generator, said=said)
         return self._told[key]
 
 
@@ -241,7 +224,7 @@ def check_source(member: Member, drawn: Drawn, source: pd.DataFrame) -> None:
     if is_built_in(generator):
         made = load_generator(generator, drawn.options)
         if isinstance(made, ChecksSource):
-            spared = member.spared(delivered=_exist_already(generator))
+            spared = member.spared(delivered=exist_already(generator))
             made.check_source(source[[name for name in source.columns if name not in spared]])
 
 
@@ -266,20 +249,3 @@ def loading_problems(place: Workplace, member: Member, names: Sequence[str]) -> 
         return []
     job = LoadJob(name=member.name, forbidden=forbidden_paths(place, member), names=tuple(names))
     return list(asked(job, pool=place.pool, kind=Loaded).problems)
-
-
-def _describe_job(
-    place: Workplace, member: Member, drawn: Drawn, survey: Survey | None
-) -> DescribeJob:
-    """Return what a process is asked about one generator; the development part is not shown."""
-    schema = None if survey is None else survey.schema
-    return DescribeJob(
-        name=drawn.name,
-        allow=tuple(drawn.allow),
-        **generator_fields(place, member, str(drawn.generator), drawn.options),
-        surveyed=None if survey is None else survey.seeds,
-        kinds=None if schema is None else dict(schema.kinds),
-        missing=() if schema is None else schema.missing,
-        columns={} if schema is None else dict(schema.columns),
-        labelled=None if schema is None else schema.labelled,
-    )

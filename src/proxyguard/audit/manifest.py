@@ -9,7 +9,7 @@ Predictions on target records: those that were stored elsewhere, and the AUC of 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from proxyguard.adapters.files import NAMED
 from proxyguard.adapters.networks import DEVICE, LIBRARY, PROCESSOR, TOGETHER
 from proxyguard.audit.folder import RELEASES, AuditFolder
-from proxyguard.audit.jobs import release_schema
 from proxyguard.documents.ledger import Frozen, SealedMember
 from proxyguard.documents.registry import DrawnMechanism, GivenMechanism, Registry, ReleaseFile
 from proxyguard.documents.releases import (
@@ -31,15 +30,16 @@ from proxyguard.documents.releases import (
     GivenRelease,
     MadeDraw,
     ReleaseManifest,
+    is_guard,
 )
 from proxyguard.draw.catalog import TORCH, extra_of, is_random, same_torch
-from proxyguard.draw.confine import is_guard
 from proxyguard.draw.protocol import coin_bits, members_in
 from proxyguard.draw.sources import changed_reading
 from proxyguard.errors import DrawError, LossMismatch, SealError
 from proxyguard.exact.rounding import Array
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.fields import number
+from proxyguard.registry.parts import GIVEN
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Entry
@@ -112,6 +112,25 @@ def same_files(
 def _claimed(registry: Registry, mechanism: str, draws: Iterable[AnyDraw]) -> list[AnyDraw]:
     """Return the draws that the claim is about; an excluded one may well repeat another."""
     return [draw for draw in draws if (mechanism, draw.seed) not in registry.left_out]
+
+
+def release_schema(
+    member: Member, kinds: Mapping[str, str], generator: str | None, release: str | None = None
+) -> Schema:
+    """Return what the releases of a generator hold, or the one named release, by its name."""
+    return Schema.of_releases(
+        kinds,
+        member.target.read.missing,
+        member.columns,
+        generator=generator,
+        lacks=member.spared(release, delivered=exist_already(generator)),
+        labelled=member.target.labelled,
+    )
+
+
+def exist_already(generator: str | None) -> bool:
+    """Return whether a generator hands on what was made elsewhere, a named release among it."""
+    return generator in (*GIVEN, NAMED)
 
 
 def schema_of(registry: Registry, member: Member, name: str, sealed: SealedMember) -> Schema:

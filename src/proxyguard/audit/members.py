@@ -2,7 +2,7 @@
 
 Members are the rows that draws were trained on, nonmembers the target's records. A target record
 with the values of a member, in the columns that attacks see, belongs to neither: nobody could tell
-the two apart, and a release that gives the member away would give it away too. `copies_of_members`
+the two apart, and a release that gives the member away would give it away too. `Copies`
 finds these, `MemberCounts` says how many rows there will be of each kind, what stands in the way of
 an exposure, and which limits finite members alone would break.
 """
@@ -15,12 +15,8 @@ from dataclasses import dataclass, field
 from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from proxyguard.documents.ledger import DevelopmentRole
 from proxyguard.errors import TableError
-from proxyguard.exposure.descriptive import Copies
 from proxyguard.losses.measure import group_name
 from proxyguard.losses.query import CodedRecords
 from proxyguard.registry.declaration import Member
@@ -36,35 +32,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from proxyguard.audit.development import MemberDevelopment
-
-
-class MemberRows(Copies):
-    """The values of all members, to find records that have those of one of them."""
-
-    def copies(self, records: pd.DataFrame) -> NDArray[np.bool_]:
-        """Return which records have the values of a member in every column of the members."""
-        return self.among(records)
-
-
-def copies_of_members(records: pd.DataFrame, members: pd.DataFrame) -> NDArray[np.bool_]:
-    """Return which records have the values of a member in all columns, however they are written.
-
-    Parameters
-    ----------
-    records
-        Records with at least the columns of the members, of the same kinds.
-    members
-        The rows that some draw was trained on.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> members = pd.DataFrame({"age": [40.0, 51.0], "job": ["clerk", "smith"]})
-    >>> records = pd.DataFrame({"job": ["smith", "smith"], "age": [51, 40]})
-    >>> copies_of_members(records, members).tolist()
-    [True, False]
-    """
-    return MemberRows(members).copies(records)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,12 +25,12 @@ from proxyguard.audit.decide import (
     EXCLUDED,
     NOT_CERTIFIED,
     Group,
+    GroupReading,
     corrected_registry,
     correction_of,
+    group_readings,
     groups_of,
     predicate_of,
-    readings_of,
-    secondary_readings,
     sequential_audit,
     subjects_of,
 )
@@ -59,7 +59,6 @@ from proxyguard.audit.outcome import (
     advice_record,
     write_report,
 )
-from proxyguard.audit.register import refuse_changed_losses
 from proxyguard.audit.reserve import check_lineage, knows_seal
 from proxyguard.audit.score import Scored, Scorer
 from proxyguard.audit.sequential import OneByOne, Step, recorded_scores, refuse_broken_files
@@ -84,6 +83,8 @@ from proxyguard.documents.ledger import (
 )
 from proxyguard.documents.registry import Registry, SourceModel
 from proxyguard.documents.releases import ReleaseManifest
+from proxyguard.draw.catalog import path_origin
+from proxyguard.draw.sources import changed_origin, refuse_changes
 from proxyguard.errors import RegistryError, SealError, StageError
 from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import evidence_of
@@ -148,9 +149,7 @@ class _GroupScores:
     """What scoring one group gave."""
 
     group: Group
-    scored: Scored
-    records: tuple[GroupEvidence, ...]  # as registered, then under each secondary specification
-    excluded: GroupEvidence | None  # of draws that an amendment left out; decides nothing
+    scored: Scored  # of the draws that count
     n_records: int
     figures: GroupFigures | None  # what describes its releases, where exposures are asked for
 
@@ -325,7 +324,7 @@ class Opener:
 
     def _record_opening(self, journal: Journal, registry: Registry, author: SigningKey) -> _Opening:
         """Record that the target is opened, before any key is used; once."""
-        refuse_changed_losses(registry)
+        _refuse_changed_losses(registry)
         journal.check_signer(author)  # before the target is claimed, which cannot be undone
         grant = read_grant(self.folder, journal)
         if grant is None:
@@ -449,16 +448,15 @@ class Opener:
         journal, registry, grant = opening.journal, opening.registry, opening.grant
         declaration = registry.declaration
         manifest = self.folder.document(ReleaseManifest, RELEASES)
-        groups = groups_of(registry, manifest)
         # All of them before the first is scored: the seed rests on the nonce of every target.
         targets = {m.name: self.target(journal, m, grant) for m in declaration.members}
         seed = OpeningSeed.of(journal, {name: target.nonce for name, target in targets.items()})
-        readings = readings_of(registry, groups, seed.value)
         # Once certified, the recorded bytes stand: encrypting again would give other ones.
         wanted = self._write_records and not journal.ledger.has(Stage.CERTIFIED)
         writer = RecordWriter() if wanted else None
         scores: list[_GroupScores] = []
-        for group in groups:
+        made: dict[GroupReading, GroupEvidence] = {}
+        for group, ways in group_readings(registry, groups_of(registry, manifest), seed.value):
             target = targets[group.member.name]
             scorer = self.scorer(opening, group, target, manifest.sources)
             if writer is not None:
@@ -468,24 +466,14 @@ class Opener:
                 figures = GroupFigures(scorer.exposures.attacks, group.draws)
                 watched = replace(scorer.exposures, watch=figures.see)
                 scorer = replace(scorer, exposures=watched)
-            reading, levels = readings[group.name]
-            read_as = [reading, *secondary_readings(registry, group, reading).values()]
-            gather = partial(evidence_of, bounds_level=levels.bounds)
-            scored = scorer.score(group.name, group.draws, read_as)
-            names = tuple(draw.label for draw in group.draws)
-            records = tuple(
-                evidence_record(gather(columns, each, releases=names))
-                for columns, each in zip(scored.columns, read_as, strict=True)
-            )
-            excluded = None
-            if group.excluded:
-                extra = scorer.score(f"{group.name}, excluded", group.excluded, [reading])
-                names = tuple(draw.label for draw in group.excluded)
-                excluded = evidence_record(gather(extra.columns[0], reading, releases=names))
-            scores.append(
-                _GroupScores(group=group, scored=scored, records=records, excluded=excluded,
-                             n_records=target.n_records, figures=figures)
-            )  # fmt: skip
+            counted = [each for each in ways if not each.excluded]
+            scored = scorer.score(group.name, group.draws, [each.reading for each in counted])
+            made |= _evidence_by_reading(counted, scored)
+            n = target.n_records
+            scores.append(_GroupScores(group=group, scored=scored, n_records=n, figures=figures))
+            for each in ways[len(counted) :]:
+                extra = scorer.score(f"{group.name}, excluded", each.draws, [each.reading])
+                made |= _evidence_by_reading([each], extra)
         if writer is not None:
             self.folder.write(RECORDS, writer.sealed(self._records_holder(journal, grant)))
         return FixedEvidence(
@@ -494,15 +482,15 @@ class Opener:
             releases=release_set(journal),
             seed=seed.text,
             nonces=seed.nonces,
-            groups={each.group.name: each.records[0] for each in scores},
+            groups={each.group.name: made[each] for each in made if each.registered},
             excluded={
-                each.group.name: ExcludedEvidence(label=EXCLUDED, **dict(each.excluded))
-                for each in scores
-                if each.excluded is not None
+                each.group.name: ExcludedEvidence(label=EXCLUDED, **dict(made[each]))
+                for each in made
+                if each.excluded
             },
             secondary={
-                spec.name: {each.group.name: each.records[index] for each in scores}
-                for index, spec in enumerate(declaration.secondary, start=1)
+                spec.name: {p.group.name: made[p] for p in made if p.specification == spec.name}
+                for spec in declaration.secondary
             },
             diagnostics=_diagnostics(scores, declaration.digits),
         )
@@ -656,6 +644,18 @@ def deviate(folder: AuditFolder, home: Home, reason: str) -> None:
         journal.record(Deviated(reason=reason, time=now()), home.signing_key())
 
 
+def _evidence_by_reading(
+    ways: Sequence[GroupReading], scored: Scored
+) -> dict[GroupReading, GroupEvidence]:
+    """Return the evidence of losses that were read in several ways in one pass."""
+    return {
+        each: evidence_record(
+            evidence_of(columns, each.reading, releases=each.names, bounds_level=each.levels.bounds)
+        )
+        for each, columns in zip(ways, scored.columns, strict=True)
+    }
+
+
 def _diagnostics(scores: Sequence[_GroupScores], digits: int | None) -> Diagnostics:
     """Return what decides nothing. An AUC has no side that weakens a claim, and is not rounded."""
     unscored = {
@@ -684,6 +684,15 @@ def _diagnostics(scores: Sequence[_GroupScores], digits: int | None) -> Diagnost
         source_auc=source_auc if digits is None else None,
         exposure=exposure or None,
     )
+
+
+def _refuse_changed_losses(registry: Registry) -> None:
+    """Stop where a loss or attack by import path is not the code that was registered."""
+    for member in registry.declaration.members:
+        for path, registered in registry.members[member.name].losses.items():
+            refuse_changes(
+                f"the code of {path}", list(changed_origin(registered, path_origin(path)))
+            )
 
 
 def _require_stream(registry: Registry) -> None:

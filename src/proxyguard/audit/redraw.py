@@ -247,7 +247,6 @@ def _check(audit: RegisteredAudit, chosen: Repeatable) -> str:
             raise UntrustedCode(
                 f"computed otherwise here ({elsewhere}), its content is another. "
                 f"{_what_losses_tell(audit, chosen, draw, again)}",
-                names=(),
             )
         return f"{chosen.name}: the same again"
     made = "drawn again" if chosen.draws else "fitted again"
@@ -260,7 +259,7 @@ def _check(audit: RegisteredAudit, chosen: Repeatable) -> str:
     # None of these shows a lie: honest draws, too, come out otherwise, or not at all, elsewhere.
     if other or draw.status == "timeout" or again.failed is not None:
         why = other or again.failed or "the recorded draw ran out of time"
-        raise UntrustedCode(f"{words}; here it could not be repeated as it was: {why}", names=())
+        raise UntrustedCode(f"{words}; here it could not be repeated as it was: {why}")
     raise SealError(words)
 
 
@@ -344,7 +343,7 @@ def _predicted(records: ValidationPart, fitted: Fitted) -> Predicted:
     try:  # the procedure may have answered anything
         return records.predicted(fitted)
     except (ProxyGuardError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise UntrustedCode(f"what was fitted again cannot predict: {error}", names=()) from None
+        raise UntrustedCode(f"what was fitted again cannot predict: {error}") from None
 
 
 def _check_source(audit: RegisteredAudit, member: Member) -> None:
@@ -355,7 +354,7 @@ def _check_source(audit: RegisteredAudit, member: Member) -> None:
     again = ask(audit.folder, RefitSource(member=member.name), timeout=audit.scope.timeout)
     name = f"the source of {member.name}"
     if isinstance(again, NotAgain):
-        raise UntrustedCode(f"{name}: it could not be fitted again here: {again.error}", names=())
+        raise UntrustedCode(f"{name}: it could not be fitted again here: {again.error}")
     different = [key for key in FITTED if getattr(source, key) != getattr(again, key)]
     different += [key for key in NEAR if not _near(getattr(source, key), getattr(again, key))]
     if not different:
@@ -368,7 +367,7 @@ def _check_source(audit: RegisteredAudit, member: Member) -> None:
     )
     why = _other_software(audit.registry)
     if why:
-        raise UntrustedCode(f"{words}; here it could not be repeated as it was: {why}", names=())
+        raise UntrustedCode(f"{words}; here it could not be repeated as it was: {why}")
     raise SealError(words)
 
 
@@ -395,7 +394,7 @@ def _made_again(audit: RegisteredAudit, chosen: Repeatable) -> _Again:
         try:  # the generator may have given anything
             release = schema.received(drawn.table)
         except (ValueError, LookupError, TypeError, TableError) as error:
-            raise UntrustedCode(f"{chosen.name}: it gave no table: {error}", names=()) from None
+            raise UntrustedCode(f"{chosen.name}: it gave no table: {error}") from None
         made = Made(seed=draw.seed, status="made", stages=drawn.stages, files=drawn.files)
         # Which records these are is found out here, where the generator can say nothing.
         again = _Again(
@@ -477,9 +476,7 @@ def _model_differences(
             given = load_model(again.model, "the model that was fitted again", types)
             second = predict(fitted_from(draw, given), x, development.outcome)
         except (ProxyGuardError, ValueError, LookupError, TypeError, AttributeError) as error:
-            raise UntrustedCode(
-                f"what was fitted again cannot predict: {error}", names=()
-            ) from None
+            raise UntrustedCode(f"what was fitted again cannot predict: {error}") from None
     if not np.allclose(first, second, rtol=CLOSE, atol=CLOSE):
         yield "model"
 

@@ -17,10 +17,17 @@ from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.audit.development import NOTHING_LEARNED, MemberDevelopment, Workplace, develop
 from proxyguard.audit.folder import DECLARATION, AuditFolder, registry_name, snapshot_name
 from proxyguard.audit.home import Home, extra_versions
-from proxyguard.audit.jobs import check_source, forbidden_paths, release_schema
+from proxyguard.audit.jobs import check_source, forbidden_paths
+from proxyguard.audit.manifest import release_schema
 from proxyguard.audit.members import MemberCounts
 from proxyguard.audit.reserve import check_lineage
-from proxyguard.audit.rules import measures_of, planned_records, resolve_limits, resolve_roles
+from proxyguard.audit.rules import (
+    measures_of,
+    planned_records,
+    resolve_limits,
+    resolve_roles,
+    schedule_of,
+)
 from proxyguard.audit.seal import check_sealed_part
 from proxyguard.documents.document import FORMAT
 from proxyguard.documents.ledger import Amended, Developed, Registered
@@ -39,8 +46,7 @@ from proxyguard.documents.registry import (
 )
 from proxyguard.draw.catalog import is_random, path_origin
 from proxyguard.draw.job import Survey
-from proxyguard.draw.protocol import Generator
-from proxyguard.draw.sources import Described, allowed_files, changed_origin, refuse_changes
+from proxyguard.draw.sources import allowed_files
 from proxyguard.errors import LossMismatch, RegistryError, StageError, UnsupportedDesign
 from proxyguard.losses.measure import Measure
 from proxyguard.losses.records import check_size
@@ -54,7 +60,7 @@ from proxyguard.registry.fields import is_day, number
 from proxyguard.registry.parts import MechanismPart, Secondary
 from proxyguard.registry.requirement import Requirement
 from proxyguard.seal.journal import Journal, writing
-from proxyguard.seal.ledger import Schedule, Stage
+from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import now
 from proxyguard.tables.columns import notation_of
 from proxyguard.tables.files import read_file
@@ -255,11 +261,6 @@ def check_sizes(member: Member, pool: int) -> None:
         check_size(n, member.target.sampling_design)
     except LossMismatch as error:
         raise RegistryError(f"{member.name}: {error}") from None
-
-
-def schedule_of(declaration: Declaration) -> Schedule:
-    """Return whether all releases are drawn before the target is opened."""
-    return Schedule.SEQUENTIAL if declaration.claim.after_opening else Schedule.FIXED
 
 
 def write_registry(
@@ -495,22 +496,6 @@ def drawn_part(registry: Registry) -> object:
     )  # fmt: skip
 
 
-def recorded_privacy(registry: Registry) -> dict[str, list[str]]:
-    """Return the registered privacy statements; of several members, by member and mechanism."""
-    declaration = registry.declaration
-    return {
-        declaration.told_as(member.name, name): list(mechanism.privacy)
-        for member in declaration.members
-        for name, mechanism in registry.members[member.name].mechanisms.items()
-        if isinstance(mechanism, DrawnMechanism) and mechanism.privacy is not None
-    }
-
-
-def describe_mechanism(made: Generator, generator: str) -> dict[str, object]:
-    """Return what a generator that was made here says of itself: what verify compares."""
-    return Described.by(generator, made).registered()
-
-
 def resolve_stand_ins(development: MemberDevelopment) -> dict[str, StandIn]:
     """Return the file of every named release as it is now."""
     member = development.member
@@ -524,15 +509,6 @@ def resolve_stand_ins(development: MemberDevelopment) -> dict[str, StandIn]:
         )
         stand_ins[release.name] = StandIn(files=(file,))
     return stand_ins
-
-
-def refuse_changed_losses(registry: Registry) -> None:
-    """Stop where a loss or attack by import path is not the code that was registered."""
-    for member in registry.declaration.members:
-        for path, registered in registry.members[member.name].losses.items():
-            refuse_changes(
-                f"the code of {path}", list(changed_origin(registered, path_origin(path)))
-            )
 
 
 def random_objection(mechanism: MechanismPart, generator: str | None) -> str | None:

@@ -10,7 +10,8 @@ says of all this: the paper's four columns, each with its reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -69,6 +70,9 @@ class Division:
     """Rows that would be the target's and have no outcome, where such are left out."""
     gaps: float = 0.0
     """Share of the development rows that have no outcome, and are left out."""
+    surveyed: Mapping[str, int] = field(default_factory=dict)
+    """Clusters of each stratum that are in these files, of the survey that the target is part of;
+    where strata count by what it sampled."""
 
 
 def divide(member: Member, data: DataFolders) -> Division:
@@ -101,7 +105,9 @@ def divide(member: Member, data: DataFolders) -> Division:
         kept = _claimed(raw, target, chosen)
         lost = len(chosen) - len(kept)
         gaps = 1.0 - len(rest) / max(len(every), 1)
-        return Division(raw.take(kept), kept, raw.take(rest), rest, whole, lost, gaps)
+        return Division(
+            raw.take(kept), kept, raw.take(rest), rest, whole, lost, gaps, _surveyed(target, [raw])
+        )
     raw = RawTable(data.find(str(target.file or target.population)), target.read)
     everything = np.arange(len(raw))
     source = RawTable(data.find(str(member.development.table)), target.read)
@@ -113,11 +119,28 @@ def divide(member: Member, data: DataFolders) -> Division:
         )
     development = source.take(_known(source, target, np.arange(len(source))))
     kept = _claimed(raw, target, everything)
+    same = [source] if member.development.survey == "the target's" else []
     # Columns that development lacks are dropped: nothing that is learned there could use them.
     return Division(
         raw.take(kept)[source.columns], kept, development, unlabelled=len(raw) - len(kept),
         gaps=1.0 - len(development) / max(len(source), 1),
+        surveyed=_surveyed(target, [raw, *same]),
     )  # fmt: skip
+
+
+def _surveyed(target: Target, files: Sequence[RawTable]) -> dict[str, int]:
+    """Return how many clusters of each stratum the files of one survey have.
+
+    Of all rows, those without an outcome too: what was sampled was sampled.
+    """
+    design = target.design
+    if not isinstance(design, StratifiedDesign) or design.clusters is None or not design.by_sample:
+        return {}
+    clusters: set[tuple[str, str]] = set()
+    for raw in files:
+        strata = _labels_of(raw, design.by).tolist()
+        clusters |= set(zip(strata, _labels_of(raw, design.clusters.by).tolist(), strict=True))
+    return dict(Counter(stratum for stratum, _ in clusters))
 
 
 def _claimed(raw: RawTable, target: Target, rows: Positions) -> Positions:
@@ -197,6 +220,8 @@ def reserve_rows(raw: RawTable, target: Target) -> Positions:
         # that nobody registers.
         return np.sort(rng.choice(len(raw), size=rows, replace=False)).astype(np.int64)
     labels = _labels_of(raw, target.design.by)
+    if target.design.clusters is not None:
+        return _reserve_by_stratum(raw, labels, target.design, target.design.clusters.by, rng)
     chosen = []
     for stratum, size in target.design.sizes.items():
         inside = np.flatnonzero(labels == canonical_value(stratum))
@@ -245,6 +270,42 @@ def _reserve_clusters(raw: RawTable, by: str, wanted: int, rng: np.random.Genera
     if wanted >= known.size:
         raise TableError(f"{wanted} clusters are to be reserved, and {by!r} has {known.size}")
     return np.flatnonzero(np.isin(labels, rng.choice(known, size=wanted, replace=False)))
+
+
+def _reserve_by_stratum(
+    raw: RawTable, strata: NDArray[np.str_], design: StratifiedDesign, by: str,
+    rng: np.random.Generator,
+) -> Positions:  # fmt: skip
+    """Return the rows of whole clusters, as many of each stratum as its size says."""
+    clusters = _labels_of(raw, by)
+    nameless = np.flatnonzero((strata == "") | (clusters == ""))
+    if nameless.size:
+        raise TableError(
+            f"row {nameless[0] + 1} has no {design.by!r} or no {by!r}, and {nameless.size:,} rows "
+            "in all: a record whose cluster is not known may depend on those of any other; label "
+            "it or take it out of the table"
+        )
+    _, first = np.unique(clusters, return_index=True)
+    home = dict(zip(clusters[first].tolist(), strata[first].tolist(), strict=True))
+    torn = np.flatnonzero(strata != np.array([home[cluster] for cluster in clusters.tolist()]))
+    if torn.size:
+        raise TableError(
+            f"row {torn[0] + 1} is in another stratum of {design.by!r} than the first row of its "
+            f"cluster of {by!r}; clusters are sampled within a stratum, so name those of different "
+            "strata differently"
+        )
+    chosen = []
+    # Sorted, as are the clusters: neither the order of rows nor that of the sizes changes them.
+    for stratum, size in sorted(design.sizes.items()):
+        known = np.unique(clusters[strata == canonical_value(stratum)])
+        # One at least stays, as of records.
+        if known.size <= size:
+            raise TableError(
+                f"stratum {stratum!r} of {design.by!r} is to give {size} clusters of {by!r} and "
+                f"has {known.size}; one at least stays in development"
+            )
+        chosen.append(rng.choice(known, size=size, replace=False))
+    return np.flatnonzero(np.isin(clusters, np.concatenate(chosen)))
 
 
 def split_development(

@@ -13,9 +13,9 @@ import numpy as np
 
 from proxyguard.documents.registry import Facts, Registry, ResolvedNumber, ResolvedRequirement
 from proxyguard.errors import RegistryError
+from proxyguard.losses.given import given_bounds
 from proxyguard.losses.measure import (
     Measure,
-    given_bounds,
     measure_exposure,
     measure_loss,
     measure_query,
@@ -47,6 +47,7 @@ from proxyguard.registry.requirement import (
     required,
     slack_from_plan,
 )
+from proxyguard.seal.ledger import Schedule
 
 
 def resolve_limits(
@@ -98,6 +99,11 @@ def planned_records(member: Member, records: int) -> int:
     """Return how many target records will be scored, of so many that are sealed."""
     draw = member.target.draw
     return draw.size if draw is not None else records
+
+
+def schedule_of(declaration: Declaration) -> Schedule:
+    """Return whether all releases are drawn before the target is opened."""
+    return Schedule.SEQUENTIAL if declaration.claim.after_opening else Schedule.FIXED
 
 
 def provisional_measure(part: RequirementPart, member: Member, limit: str | None = None) -> Measure:

@@ -5,8 +5,9 @@ statistics that the registered tests may look at. A share is scored by counting:
 1 less the release's answer, so its mean and its variance follow from one count, and thousands of
 cells are counted table by table without forming the loss of a single record.
 
-Reads stored releases, models and the opened target; writes nothing. `check_answers` compares the
-answers on record with the stored releases, for `verify`.
+Reads stored releases, models and the opened target; writes nothing. `check_record` and
+`check_answers` compare what is on record with its own statistics and with the stored releases, for
+`verify`.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ from proxyguard.audit.development import load_fitted
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.manifest import PredictionsByRecord, ProbabilityHistograms, stored_predictions
 from proxyguard.audit.target import Chunk, TargetRecords
-from proxyguard.audit.verify import WITHIN
+from proxyguard.audit.verify import WITHIN, agree
 from proxyguard.documents.evidence import ColumnRecord, GroupEvidence
 from proxyguard.documents.registry import SourceModel
 from proxyguard.documents.releases import AnyDraw, DrawnRelease, GivenRelease
 from proxyguard.draw.protocol import Fitted, features, predict
 from proxyguard.errors import LossMismatch, SealError
+from proxyguard.evidence.record import Sizes, check_counts, derived_record, read_evidence
+from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.exact.rounding import Array
-from proxyguard.losses.cell import Column, Reading, join_columns, share_column
+from proxyguard.losses.cell import Column, Reading, join_columns, share_column, unit_ends
 from proxyguard.losses.measure import Measure, Predicted
 from proxyguard.losses.query import BoundedQuery, CodedRecords, Workload
 from proxyguard.losses.read import LossArray, LossReader, LossStream
@@ -502,13 +505,14 @@ class Scorer:
             n_requirements=len(self.measures), random_order=True, releases=names,
         )  # fmt: skip
         readers: list[LossReader] = []
+        ends = [_ends(measure, group) for measure in self.measures]
         seen = 0
         for chunk in chunks_of(self.target, len(group) * len(self.measures), dense=dense):
             losses = LossArray(self._losses(chunk, group, source, tally), chunk.records, names)
             # A stream's length is declared before its records come; a design that needs all of
             # them at once gets them at once.
             if not readers:
-                readers = [LossReader(losses if dense else declared, r) for r in readings]
+                readers = [LossReader(losses if dense else declared, r, ends) for r in readings]
             for reader in readers:
                 reader.add(losses)
             seen += len(chunk.positions)
@@ -592,6 +596,15 @@ class Scorer:
             known = np.isfinite(chunk.y)
             seen.add(chunk.y[known], predicted.values[known])
         return predicted
+
+
+def _ends(measure: Measure, releases: Sequence[Release]) -> Array | None:
+    """Return between which losses each release's lie, (2, R); nothing but of answers to a query."""
+    if measure.query is None:
+        return None
+    name = measure.query.name
+    # A failed draw answers nothing.
+    return np.array([measure.ends(release.answers.get(name)) for release in releases]).T
 
 
 def _merged(scored: Scored, chosen: Sequence[int], columns: Sequence[Sequence[Column]]) -> Scored:
@@ -708,6 +721,47 @@ def needs_whole(readings: Sequence[Reading]) -> bool:
     )
 
 
+def check_record(
+    record: GroupEvidence, reading: Reading, level: float, releases: Sequence[str], what: str, *,
+    n: int, sizes: Sizes | None,
+) -> ReleaseEvidence:  # fmt: skip
+    """Return evidence derived anew from its statistics; raise unless the record says the same.
+
+    Parameters
+    ----------
+    record
+        The evidence of some releases, as it is recorded.
+    reading, level
+        How their losses are read, and the level of their bounds.
+    releases
+        What they are called, in order.
+    what
+        What an error calls the record.
+    n, sizes
+        How many records there are, and how many of each subgroup others have counted.
+
+    Raises
+    ------
+    SealError
+        Where it is of other releases or another level, does not follow, or follows from statistics
+        that no losses can have.
+    """
+    # In this order: statistics are matched to draws by position.
+    if list(record.releases) != list(releases):
+        raise SealError(
+            f"{what} is about {list(record.releases[:3])}..., not {list(releases[:3])}..."
+        )
+    # Bounds at another level follow from the statistics just as well, and promise something else.
+    if record.bounds_level != repr(level):
+        raise SealError(f"{what} has bounds at another level than the registered one")
+    derived = read_evidence(record, reading)
+    again = derived_record(derived).to_dict()
+    agree(record.derived.to_dict(), again, f"{what}, derived values")
+    # What follows from statistics that no losses can have follows all the same.
+    check_counts(record, reading, n, sizes)
+    return derived
+
+
 def check_answers(
     folder: AuditFolder,
     measures: Sequence[Measure],
@@ -729,6 +783,7 @@ def check_answers(
     asked = _asked(measures, [j for j in queries if columns[j].answer is not None])
     for r, draw in enumerate(draws):
         coded = _coded(folder, draw) if queries and not draw.failed else None
+        _check_ends(coded, measures, evidence, r)
         for group in asked:
             sides = list(group.measures)
             above = np.array([measures[j].sign > 0.0 for j in sides])
@@ -751,6 +806,28 @@ def check_answers(
                     "has nothing to answer with, which counts as the worst loss on every record; "
                     "better statistics are on record"
                 )
+
+
+def _check_ends(
+    coded: CodedRecords | None, measures: Sequence[Measure], evidence: GroupEvidence, r: int
+) -> None:
+    """Raise unless the ends of a release's losses on record are those of its own answers."""
+    answers: dict[str, float | None] = {}
+    for j, measure in enumerate(measures):
+        ends, query = evidence.columns[j].ends, measure.query
+        if ends is None or query is None:
+            continue
+        if query.name not in answers:
+            answers[query.name] = None if coded is None else measure.answer(coded)
+        declared = np.array(measure.ends(answers[query.name]))[:, None]
+        expected = unit_ends(declared, measure.requirement)[:, 0]
+        stated = np.array([float(side[r]) for side in ends])
+        if not np.all(np.abs(stated - expected) <= WITHIN):
+            raise SealError(
+                f"{measure.requirement.name}: the losses of release {evidence.releases[r]} lie "
+                f"between {expected[0]:.6g} and {expected[1]:.6g} of their range by its own "
+                f"answer, and {stated[0]:.6g} and {stated[1]:.6g} are on record"
+            )
 
 
 def _silent(

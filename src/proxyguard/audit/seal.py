@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from proxyguard.audit.development import development_file
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.home import DataFolders, Home
-from proxyguard.audit.members import MemberCounts, copies_of_members
+from proxyguard.audit.members import MemberCounts
 from proxyguard.audit.outcome import Sealing
 from proxyguard.audit.reserve import (
     Division,
@@ -41,12 +41,15 @@ from proxyguard.audit.rules import planned_records
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.ledger import DevelopmentRole, Overlap, Sealed, SealedMember
 from proxyguard.draw.catalog import FILL_MISSING, TAKE_INFINITE
-from proxyguard.draw.protocol import lost_texts, negative_label, outcomes
+from proxyguard.draw.protocol import lost_texts, negative_of, outcomes
 from proxyguard.errors import LossMismatch, RegistryError, StageError, TableError, UnreadValue
+from proxyguard.exposure.descriptive import Copies
 from proxyguard.losses.cell import Clusters
-from proxyguard.losses.measure import check_bounds, group_name, read_loss_file
+from proxyguard.losses.given import check_bounds, read_loss_file
+from proxyguard.losses.measure import group_name
 from proxyguard.losses.query import CodedRecords, codings
 from proxyguard.losses.records import Records, weight_shares
+from proxyguard.printable import some, toml
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import Weighted, clusters_of
 from proxyguard.registry.fields import Query
@@ -260,6 +263,7 @@ def prepare_member(
         check_target(member, records, kinds, development)
     except UnreadValue as error:
         raise error.within(member.target.files[0], int(division.positions[error.row])) from None
+    check_surveyed(member, division)
     # The files of these parts are in clear: what nothing needs, such as a name, is in none.
     kept = {name: kind for name, kind in kinds.items() if name not in member.withheld}
     parts = split_development(member, development[list(kept)])
@@ -302,7 +306,7 @@ def _count_members(
     # By the types of development, as opening reads them: "NA" and "" may both be missing.
     read = typed(records, dict(kinds), member.target.read.missing, member.columns)
     # In what attacks see, as opening compares them: with a number of each row nobody had a copy.
-    copies = copies_of_members(read, members[member.attacked(kinds)])
+    copies = Copies(members[member.attacked(kinds)]).among(read)
     rows = {role: len(part) for role, part in parts.items()}
     counts = MemberCounts.of(member, rows, len(records), int(copies.sum()), members)
     counts.require(members, kinds)
@@ -366,7 +370,7 @@ def seal_member(
             commitment=sealed.commitment,
             nonce_digest=sealed.nonce_digest,
             kinds=tuple(ready.kinds.items()),  # in the order of the table
-            negative=negative_of(member.target, development),
+            negative=negative_of(development, member.target.predicted),
             estimand=member.target.estimand,
             development={role: len(rows) for role, rows in parts.items()},
             expected_twins={role: f"{twins:.1f}" for role, twins in ready.prints.expected.items()},
@@ -378,6 +382,7 @@ def seal_member(
         files=files,
         means=count_requirements(member, ready.kinds, parts["training"]),
         warnings=[
+            *survey_warnings(member, division),
             *group_warnings(member, division.target),
             *([] if counts is None else counts.warnings()),
         ],
@@ -489,7 +494,11 @@ def check_target(
     outcomes(development[column], target.predicted, "development")
     labels = numbers[column] if kinds[column] == "text" else records[column]
     if target.predicted.kind == "binary":
-        known = {canonical_value(str(target.positive)), negative_of(target, development), NO_LABEL}
+        known = {
+            canonical_value(str(target.positive)),
+            negative_of(development, target.predicted),
+            NO_LABEL,
+        }
         known |= lost_texts(target.predicted)
         other = np.flatnonzero([label not in known for label in as_labels(labels)])
         if other.size:
@@ -514,6 +523,70 @@ def _check_clusters(target: Target, records: pd.DataFrame, development: pd.DataF
             f"{len(both)} clusters of {by!r} are in the target and in development; records of one "
             "cluster depend on each other, so keep them together"
         )
+
+
+def check_surveyed(member: Member, division: Division) -> None:
+    """Refuse more clusters of a survey than it is said to have sampled.
+
+    Design weights hold how thinly each stratum was sampled, a pilot included: strata that count by
+    what is left for the target count for less than their persons where the pilot took more.
+
+    Raises
+    ------
+    TableError
+        Target and development have more, or some of a stratum that is not declared.
+    """
+    design = member.target.design
+    if not division.surveyed or not isinstance(design, StratifiedDesign):
+        return
+    sampled = {canonical_value(name): count for name, count in (design.sampled or {}).items()}
+    here = division.surveyed
+    where = "target and development have" if division.rest is None else "the table has"
+    remedy = (
+        '; where development is of another survey, write survey = "another" under [development]'
+        if division.rest is None else ""
+    )  # fmt: skip
+    others = sorted(set(here) - set(sampled))
+    if others:
+        raise TableError(
+            f"{where} clusters of strata of {design.by!r} that sampled does not name, "
+            f"{some(others)}: nothing would be claimed about their persons; take their rows out, "
+            f"or declare them{remedy}"
+        )
+    few = [name for name in sampled if here.get(name, 0) > sampled[name]]
+    if few:
+        told = ", ".join(f"{g} {here[g]:,} (sampled {sampled[g]:,})" for g in few)
+        least = toml({g: max(here.get(g, 0), count) for g, count in sampled.items()})
+        raise TableError(
+            f"{where} more clusters than the survey is said to have sampled, in {design.by!r}: "
+            f"{told}; sampled counts the whole survey, what was set apart for development "
+            f"included: write sampled = {least}, or more where others of it are not "
+            f"here{remedy}"
+        )
+
+
+def survey_warnings(member: Member, division: Division) -> list[str]:
+    """Return of which strata the survey sampled more clusters than there are here."""
+    design = member.target.design
+    if not division.surveyed or not isinstance(design, StratifiedDesign):
+        return []
+    lacking = {
+        name: (count, division.surveyed.get(canonical_value(name), 0))
+        for name, count in (design.sampled or {}).items()
+        if division.surveyed.get(canonical_value(name), 0) < count
+    }
+    if not lacking:
+        return []
+    told = ", ".join(
+        f"{name} {count:,} sampled, {count - here:,} not here"
+        for name, (count, here) in lacking.items()
+    )
+    return [
+        f"{member.name}: clusters that the survey sampled are in neither target nor development: "
+        f"{told}; right where they were set aside at random within their stratum, and wrong where "
+        "weights make up for clusters that did not answer: those were not sampled, as far as such "
+        "weights go"
+    ]
 
 
 def _check_missing(
@@ -631,13 +704,6 @@ def _check_weights(
             weight_shares(known, design)
     except LossMismatch as error:
         raise TableError(f"target: {target.weight_column!r} holds the weights: {error}") from None
-
-
-def negative_of(target: Target, development: pd.DataFrame) -> str | None:
-    """Return the other label of a binary outcome; of other outcomes nothing."""
-    if target.predicted is None or target.predicted.kind != "binary":
-        return None
-    return negative_label(development[target.predicted.column], target.predicted)
 
 
 # Warn from a quarter as many published means as there are records.

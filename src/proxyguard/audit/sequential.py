@@ -35,7 +35,7 @@ from proxyguard.audit.grant import release_set
 from proxyguard.audit.jobs import draw_job
 from proxyguard.audit.manifest import check_declared, check_files, check_stored, repeats
 from proxyguard.audit.rules import measures_in, planned_records
-from proxyguard.audit.score import Scorer, check_answers
+from proxyguard.audit.score import Scorer, check_answers, check_record
 from proxyguard.audit.target import (
     Batch,
     OpeningSeed,
@@ -54,13 +54,7 @@ from proxyguard.draw.messages import DrawResult
 from proxyguard.draw.pool import draw_all
 from proxyguard.draw.sources import changed_reading, refuse_changes
 from proxyguard.errors import DrawError, SealError
-from proxyguard.evidence.record import (
-    Sizes,
-    check_counts,
-    derived_record,
-    evidence_record,
-    read_evidence,
-)
+from proxyguard.evidence.record import Sizes, evidence_record, read_evidence
 from proxyguard.evidence.releases import ReleaseEvidence, evidence_of
 from proxyguard.exact.multiplicity import spending_level
 from proxyguard.losses.cell import Reading, join_columns
@@ -494,16 +488,12 @@ def _check_scores(
     sizes: Sizes = {}
     for count, (entry, draw) in enumerate(zip(entries, draws, strict=True), start=1):
         score, reading = entry.body, rule.reading(seed, count, entry.body.release)
-        if list(score.statistics.releases) != [draw.label]:
-            raise SealError(f"score {count} is of {score.statistics.releases}, not of {draw.label}")
-        if score.statistics.bounds_level != repr(reading.level):
-            raise SealError(f"score {count} has bounds at another level than the registered one")
-        derived = read_evidence(score.statistics, reading)
-        stated, follows = score.statistics.derived, derived_record(derived)
-        agree(stated.to_dict(), follows.to_dict(), f"score {count}")
+        derived = check_record(
+            score.statistics, reading, reading.level, [draw.label], f"score {count}",
+            # Each round of a stream has records, and so subgroups, of its own.
+            n=n, sizes=None if stream else sizes,
+        )  # fmt: skip
         check_answers(folder, rule.measures, [draw], score.statistics)
-        # Each round of a stream has records, and so subgroups, of its own.
-        check_counts(score.statistics, reading, n, None if stream else sizes)
         if isinstance(score, Judged) is not stream:
             raise SealError(f"score {count} is not of the kind that this claim asks for")
         if isinstance(score, Judged) and score.level != repr(reading.level):

@@ -18,9 +18,7 @@ from proxyguard.audit.development import MemberDevelopment, Workplace
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.home import DataFolders
 from proxyguard.audit.members import MemberCounts
-from proxyguard.audit.register import describe_mechanism
 from proxyguard.audit.reserve import held_out_sizes
-from proxyguard.audit.seal import negative_of
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.certificate import Stated
 from proxyguard.documents.ledger import DevelopmentRole, PersonWrap, Sealed, SealedMember
@@ -33,6 +31,8 @@ from proxyguard.documents.registry import (
 )
 from proxyguard.documents.releases import AnyDraw, DrawnRelease
 from proxyguard.draw.catalog import PROCEDURES, installed_version, is_ours, load_ours
+from proxyguard.draw.protocol import negative_of
+from proxyguard.draw.sources import Described
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.parts import DELIVERED, MechanismPart
@@ -381,7 +381,7 @@ def _column_problems(
         yield f"the columns {sorted(otherwise)} are recorded otherwise than [columns] declares them"
     if sealed.kinds != kinds:
         yield f"the columns are recorded as {sealed.kinds}, development has {kinds}"
-    elif sealed.negative != negative_of(member.target, pd.concat(parts.values())):
+    elif sealed.negative != negative_of(pd.concat(parts.values()), member.target.predicted):
         yield f"{sealed.negative!r} is recorded as the other label, development has another"
 
 
@@ -446,8 +446,8 @@ def _mechanism_doubts(
     described: SelfDescription | None = None
     if is_ours(generator):
         try:
-            made = describe_mechanism(load_ours(generator, options), generator)
-            described = SelfDescription.model_validate(made)
+            made = Described.by(generator, load_ours(generator, options))
+            described = SelfDescription.model_validate(made.registered())
         except RegistryError as error:  # a package of somebody else's that it needs
             yield Doubt(f"{where}: its settings, because it cannot be made here: {error}", False)
     elif describe is None:

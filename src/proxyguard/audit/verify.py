@@ -46,6 +46,7 @@ from proxyguard.errors import (
     Unprotected,
     UntrustedCode,
 )
+from proxyguard.modes.evidence import Decision
 from proxyguard.seal.journal import NAME, Journal
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import is_address, ours_to_mend
@@ -118,6 +119,8 @@ class Verification:
     absent: list[str] = field(default_factory=list)  # reports of a certificate that are not here
     certified: bool | None = None
     moved: dict[str, str] = field(default_factory=dict)  # by generator: that its code is another
+    decisions: dict[str, Decision] = field(default_factory=dict)  # decided anew, as certified
+    lost: str = ""  # why no guarantee remains, if none does
 
     @property
     def good(self) -> bool:
@@ -182,6 +185,9 @@ class Verification:
             "noted_head": self.noted,
             "absent": self.absent,
             "certified": self.certified,
+            # Of a folder that does not hold nothing is said.
+            "decisions": {k: v.value for k, v in self.decisions.items()} if self.good else {},
+            "no_guarantee": self.lost,
         }
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pydantic import JsonValue
 
-from proxyguard.audit.apart import Describe, References, Risks, ask, rescore_apart, source_risks
+from proxyguard.audit.apart import Describe, References, Risks, ask, rescore_apart
 from proxyguard.audit.attacks import MemberAttacks, check_found
 from proxyguard.audit.decide import (
     EXCLUDED,
@@ -22,10 +22,9 @@ from proxyguard.audit.decide import (
     Group,
     corrected_registry,
     correction_of,
+    group_readings,
     groups_of,
     predicate_of,
-    readings_of,
-    secondary_readings,
     subjects_of,
 )
 from proxyguard.audit.development import (
@@ -34,6 +33,7 @@ from proxyguard.audit.development import (
     check_facts,
     loss_measures,
     reference_policies,
+    source_risks,
 )
 from proxyguard.audit.figures import GroupFigures, check_figures
 from proxyguard.audit.folder import (
@@ -53,9 +53,9 @@ from proxyguard.audit.grant import read_grant, release_set
 from proxyguard.audit.home import default_home
 from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.outcome import report_bytes
-from proxyguard.audit.register import check_excluded, drawn_part, schedule_of, void_exclusions
-from proxyguard.audit.rules import planned_records, resolve_limits, resolve_roles
-from proxyguard.audit.score import check_answers
+from proxyguard.audit.register import check_excluded, drawn_part, void_exclusions
+from proxyguard.audit.rules import planned_records, resolve_limits, resolve_roles, schedule_of
+from proxyguard.audit.score import check_answers, check_record
 from proxyguard.audit.sequential import (
     OneByOne,
     check_sequential,
@@ -88,13 +88,13 @@ from proxyguard.documents.registry import DrawnMechanism, Facts, GivenMechanism,
 from proxyguard.documents.releases import AnyDraw, ReleaseManifest
 from proxyguard.draw.catalog import installed_version
 from proxyguard.errors import SealError, UntrustedCode
-from proxyguard.evidence.record import Sizes, check_counts, derived_record, read_evidence
+from proxyguard.evidence.record import Sizes
 from proxyguard.exposure.named import Apart
-from proxyguard.losses.cell import Reading
 from proxyguard.losses.measure import Measure
 from proxyguard.registry.declaration import Declaration, Member, read_declaration
 from proxyguard.registry.parts import MechanismPart
 from proxyguard.registry.requirement import NONMEMBERS
+from proxyguard.report.record import lost_guarantee
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Schedule, Stage
 
@@ -307,7 +307,9 @@ def _check_risks(audit: RegisteredAudit, member: Member) -> None:
     job, scope = Risks(member=member.name), audit.scope
     again = _ours_or_apart(
         audit,
-        here=lambda: source_risks(audit.development(member), audit.registry, scope.types),
+        here=lambda: source_risks(
+            audit.development(member), audit.registry.members[member.name], scope.types
+        ),
         apart=lambda: ask(audit.folder, job, timeout=scope.timeout),
     )
     recorded = {name: float(risk) for name, risk in _facts_of(audit, member).risks.items()}
@@ -522,13 +524,10 @@ def _recorded(
 ) -> Iterator[_Recorded]:
     """Yield all statistics on record: as registered, under other limits, of excluded draws."""
     if isinstance(evidence, FixedEvidence):
-        for group in groups_of(registry, audit.folder.document(ReleaseManifest, RELEASES)):
-            yield _Recorded(group, group.draws, evidence.groups[group.name], described=True)
-            for by_group in evidence.secondary.values():
-                yield _Recorded(group, group.draws, by_group[group.name], described=False)
-            if group.excluded:
-                left_out = evidence.excluded[group.name]
-                yield _Recorded(group, group.excluded, left_out, described=False)
+        groups = groups_of(registry, audit.folder.document(ReleaseManifest, RELEASES))
+        for group, ways in group_readings(registry, groups, int(evidence.seed)):
+            for each in ways:
+                yield _Recorded(group, each.draws, each.of(evidence), described=each.registered)
         return
     # Draw by draw: of an audit that draws after opening nothing is described.
     rule = OneByOne.of(registry)
@@ -674,26 +673,19 @@ def check_derived(
     # Before anything is read with it: a seed of the author's choice could be tried until it suits.
     check_seed(journal, evidence)
     groups = groups_of(registry, manifest)
-    readings = readings_of(registry, groups, int(evidence.seed))
     _check_parts(registry, groups, evidence)
     sealed = journal.ledger.sealed.members
     records: dict[str, int] = {}
     # By member, for all groups: one target has one number of records in a subgroup.
     sizes: dict[str, Sizes] = {member.name: {} for member in registry.declaration.members}
-    for group in groups:
-        known = sizes[group.member.name]
-        reading, levels = readings[group.name]
+    for group, ways in group_readings(registry, groups, int(evidence.seed)):
         n = planned_records(group.member, sealed[group.member.name].records)
-        names = [draw.label for draw in group.draws]
-        _check_record(evidence.groups[group.name], reading, levels.bounds, names, n, known)
         records[group.name] = n
-        for spec, other in secondary_readings(registry, group, reading).items():
-            record = evidence.secondary[spec][group.name]
-            _check_record(record, other, levels.bounds, names, n, known)
-        if group.excluded:
-            out = [draw.label for draw in group.excluded]
-            record = evidence.excluded[group.name]
-            _check_record(record, reading, levels.bounds, out, n, known)
+        for each in ways:
+            check_record(
+                each.of(evidence), each.reading, each.levels.bounds, each.names, "the evidence",
+                n=n, sizes=sizes[group.member.name],
+            )  # fmt: skip
     _check_diagnostics(registry, groups, records, evidence.diagnostics)
 
 
@@ -717,24 +709,6 @@ def _check_parts(registry: Registry, groups: Sequence[Group], evidence: FixedEvi
         raise SealError("the evidence is about other secondary specifications")
 
 
-def _check_record(
-    record: GroupEvidence, reading: Reading, level: float, releases: list[str], n: int,
-    sizes: Sizes,
-) -> None:  # fmt: skip
-    # In this order: statistics are matched to draws by position.
-    if list(record.releases) != releases:
-        raise SealError(
-            f"the evidence is about {list(record.releases[:3])}..., not {releases[:3]}..."
-        )
-    # Bounds at another level follow from the statistics just as well, and promise something else.
-    if record.bounds_level != repr(level):
-        raise SealError("the evidence has bounds at another level than the registered one")
-    again = derived_record(read_evidence(record, reading))
-    agree(record.derived.to_dict(), again.to_dict(), "derived values")
-    # What follows from statistics that no losses can have follows all the same.
-    check_counts(record, reading, n, sizes)
-
-
 def _check_certificate(
     audit: RegisteredAudit, evidence: Evidence, grant: GrantStatement | None
 ) -> None:
@@ -748,6 +722,8 @@ def _check_certificate(
     expected = Statement.about(subjects_of(journal, registry, folder.sha256(EVIDENCE)), predicate)
     # The sentences too, which are all that most readers take from it.
     agree(recorded.to_dict(), expected.to_dict(), "the certificate")
+    result.decisions = {verdict.mechanism: verdict.decision for verdict in predicate.verdicts}
+    result.lost = lost_guarantee(predicate.claim_status, journal.ledger.entries)
     result.attestation = predicate.attestation.words
     result.stated = [stated.about for stated in predicate.stated_not_checked]
 

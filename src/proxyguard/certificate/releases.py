@@ -14,12 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.certificate import wording
-from proxyguard.certificate.certify import AnyLosses, naming, reading_of
-from proxyguard.certificate.mechanism import evidence_frame
+from proxyguard.certificate.mechanism import AnyLosses, evidence_frame, naming, reading_of, shown_by
 from proxyguard.errors import RegistryError
 from proxyguard.evidence.releases import ReleaseEvidence, gather_evidence
 from proxyguard.exact.multiplicity import holm, holm_adjusted
-from proxyguard.extras import need
 from proxyguard.losses.read import as_losses, check_records
 from proxyguard.losses.records import Records
 from proxyguard.modes.catalog import NO_MECHANISM, Choices, about_mechanism
@@ -101,7 +99,7 @@ def decide_releases(
                 NamedVerdict(
                     member=member,
                     release=release,
-                    decision=_decision(bool(recognized[index]), bool(broken)),
+                    decision=shown_by(bool(recognized[index]), bool(broken)),
                     pvalue=float(pvalues[index]),
                     adjusted=float(adjusted[index]),
                     binding=names[int(binding[r])],
@@ -119,13 +117,6 @@ def _violations(
     return pooled_violations(
         {m: e.violation_pvalues for m, e in family.items()}, level=float(beta.total)
     )
-
-
-def _decision(validated: bool, violated: bool) -> Decision:
-    # Both at once can only be an error of one direction or the other.
-    if validated == violated:
-        return Decision.UNRESOLVED
-    return Decision.VALIDATED if validated else Decision.VIOLATION
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -222,11 +213,7 @@ class ReleaseCertificate(ShownAsPage):
 
     def to_frame(self) -> pd.DataFrame:
         """Return the evidence of the family, one row a release and requirement."""
-        need("to_frame()", ["pandas"])
-        import pandas as pd
-
-        frames = [evidence_frame(name, e) for name, e in self.evidence.items()]
-        return pd.concat(frames, ignore_index=True)
+        return evidence_frame(self.evidence)
 
 
 def certify_releases(

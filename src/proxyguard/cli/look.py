@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +13,7 @@ from proxyguard.cli import junit, show
 from proxyguard.errors import RegistryError
 
 if TYPE_CHECKING:
+    from proxyguard.audit.status import StandingVerdict
     from proxyguard.audit.verify import Verification
 
 # Files that nothing vouches for, named one by one before the rest is counted.
@@ -78,13 +79,17 @@ def verify(
         "--head", metavar="DIGEST",
         help="The ledger's head as it was noted before; exit code 5 unless the ledger still "
         "has that entry. Nothing else shows that the last entries were cut.")] = None,
+    require_validated: Annotated[bool, typer.Option(
+        "--require-validated",
+        help="For CI: end with 0 only if all is validated too. Exit code 4 for a violation, 3 if "
+        "something is unresolved or not certified, 7 if no guarantee remains.")] = False,
     file: junit.File = None,
     json: show.Json = False,
 ) -> None:  # fmt: skip
     """Check everything that can be checked, offline.
 
     Exit code 5 if something does not hold, 6 if all that was checked holds and a part could not
-    be checked, 0 if everything holds.
+    be checked, 0 if everything holds, whatever was decided: --require-validated asks for that.
     """
     from proxyguard.audit.folder import AuditFolder
     from proxyguard.audit.verify import Scope
@@ -94,8 +99,8 @@ def verify(
     # Without these nothing of the verifier's own is needed: no home, no key, no data.
     if with_target or redraw:
         words = show.ask_passphrase(passphrase) if with_target else None
-        with show.bars(json) as progress:
-            verified = show.audit_of(folder, home, data, progress=progress).verify(
+        with show.at_work(folder, home, data, json=json) as audit:
+            verified = audit.verify(
                 with_target=with_target, key_file=key_file, passphrase=words,
                 steward_key=steward_key, trust=trust or (), run_named_code=run_named_code,
                 redraw=redraw, timeout=timeout, head=head,
@@ -105,21 +110,39 @@ def verify(
             types=tuple(trust or ()), run_named_code=run_named_code, timeout=timeout, head=head
         )
         verified = check(AuditFolder(folder), scope=scope)
-    junit.put(file, "verify", [*junit.check_cases(verified)])
+    standing = _standing(folder) if verified.good and verified.decisions else ()
+    cases = [*junit.check_cases(verified)]
+    if require_validated:
+        cases += [*junit.verdict_cases(standing)]
+    junit.put(file, "verify", cases)
     show.answer(json, verified.to_dict(), _verification_lines(verified))
+    if not json:
+        show.show_verdicts(standing)
+        show.say(_end_words(verified))
     if not verified.good:
         raise typer.Exit(show.Exit.BROKEN)
+    worst = show.decided_code(verified.decisions.values(), verified.lost)
+    if require_validated and worst is not show.Exit.DONE:
+        raise typer.Exit(worst)
     if not verified.complete:
         raise typer.Exit(show.Exit.PARTLY)
 
 
+def _standing(folder: Path) -> Sequence[StandingVerdict]:
+    """Return the verdicts of an audit that holds, as `status` tells them."""
+    from proxyguard.audit.folder import AuditFolder
+    from proxyguard.audit.status import status_of
+
+    return status_of(AuditFolder(folder)).verdicts
+
+
 def _verification_lines(verified: Verification) -> Iterator[str]:
-    """Yield what holds, what does not, what was not checked, who signed, and the end of it.
+    """Yield what holds, what does not, what was not checked, and who signed.
 
     Parameters
     ----------
     verified
-        What `verify` found; the last line is the one that scripts and people read.
+        What `verify` found.
     """
     yield from (f"ok   {name}" for name in verified.checked)
     yield from (f"BAD  {finding.place}: {finding.problem}" for finding in verified.findings)
@@ -145,10 +168,17 @@ def _verification_lines(verified: Verification) -> Iterator[str]:
     yield from show.stated_lines(verified.stated)
     if verified.certified is False:
         yield "There is no certificate yet."
-    if verified.good and not verified.complete:
-        yield "This holds as far as it was checked; see above what was not."
-    else:
-        yield "Everything holds." if verified.good else "This folder does not hold."
+
+
+def _end_words(verified: Verification) -> str:
+    """Return the last line, which scripts and people read."""
+    if not verified.good:
+        return "This folder does not hold."
+    return (
+        "Everything holds."
+        if verified.complete
+        else "This holds as far as it was checked; see above what was not."
+    )
 
 
 def status(folder: show.Folder, json: show.Json = False) -> None:

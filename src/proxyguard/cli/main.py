@@ -17,41 +17,67 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn, Protocol, TextIO, cast
 
 import typer
+from typer.core import TyperGroup
 
 import proxyguard
 from proxyguard.cli import look, plan, show, steps, trial
 from proxyguard.errors import ProxyGuardError
 from proxyguard.printable import printable
 
+
+class _Formatter(Protocol):
+    """What is asked of click's formatter of help."""
+
+    def section(self, name: str) -> AbstractContextManager[None]:
+        """Write below a heading."""
+
+    def write_dl(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Write words and what they mean, in two columns."""
+
+
+class _Verbs(TyperGroup):
+    """The verbs under headings, as people meet them, each with the whole of its first line."""
+
+    def format_commands(self, ctx: object, formatter: _Formatter) -> None:
+        """Write every heading with its verbs."""
+        for heading, verbs in VERBS.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(name, (self.commands[name].help or "").partition("\n")[0]) for name in verbs]
+                )
+
+
 app = typer.Typer(
     name="proxyguard",
+    cls=_Verbs,
     help="Does work done on a substitute table hold on the real one? Sealed audits.",
     epilog=show.Exit.words(),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+VERBS = {
+    "To begin": ("try", "demo", "explain"),
+    "An audit": ("init", "plan", "check", "run", "status", "verify", "report"),
+    "Its steps one by one, which run does": ("seal", "register", "draw", "grant", "open"),
+    "Seldom": ("amend", "deviate", "correct", "rotate-key", "log", "schema", "doctor"),
+}
 for verb in (
-    steps.init, plan.plan, steps.check, steps.seal, steps.register, steps.amend,
-    steps.draw, steps.grant, look.report, look.verify, look.status, look.log, look.explain,
-    look.doctor, steps.run, steps.deviate, steps.correct, steps.rotate_key, steps.schema,
-    steps.demo,
+    trial.try_, steps.demo, look.explain, steps.init, plan.plan, steps.check, steps.run,
+    look.status, look.verify, look.report, steps.seal, steps.register, steps.draw, steps.grant,
+    steps.open_, steps.amend, steps.deviate, steps.correct, steps.rotate_key, look.log,
+    steps.schema, look.doctor,
 ):  # fmt: skip
-    app.command()(verb)
-app.command("open")(steps.open_)
-app.command("try")(trial.try_)
-_VERBS = [
-    command.name or str(getattr(command.callback, "__name__", "")).replace("_", "-")
-    for command in app.registered_commands
-]
+    app.command(verb.__name__.strip("_").replace("_", "-"))(verb)
 
 
 def _say_version(wanted: bool) -> None:
@@ -210,7 +236,7 @@ def run(commands: typer.Typer, command: list[str]) -> NoReturn:
     warnings.showwarning = _say_warning
     try:
         with _listening():
-            code = commands(standalone_mode=False, prog_name=" ".join(command))
+            code = _as_typed(commands)(standalone_mode=False, prog_name=" ".join(command))
         sys.exit(code or show.Exit.DONE)
     except USAGE_ERROR as error:
         sys.exit(_show_usage(cast("UsageError", error)))
@@ -244,6 +270,20 @@ def run(commands: typer.Typer, command: list[str]) -> NoReturn:
         sys.exit(128 + interrupted.signal)
 
 
+def _as_typed(commands: typer.Typer) -> typer.Typer:
+    """Return the one verb that is typed, or all that can be typed where it is none of them.
+
+    The options of a verb are read from its types, and those of all verbs would take longer than
+    many a command has to do.
+    """
+    verbs = [verb for verb in commands.registered_commands if verb.name in sys.argv[1:2]]
+    if not verbs:
+        return commands
+    typed = copy(commands)
+    typed.registered_commands, typed.registered_groups = verbs, []
+    return typed
+
+
 # What typer's own words for a value are in ours.
 _PLAINLY = tuple(
     (re.compile(pattern), words)
@@ -272,7 +312,9 @@ def _show_usage(error: UsageError) -> int:
     if unknown is not None and "Did you mean" not in error.message:
         from proxyguard.printable import did_you_mean
 
-        error.message = error.message.rstrip(".") + did_you_mean(unknown[1], _VERBS)
+        error.message = error.message.rstrip(".") + did_you_mean(
+            unknown[1], [name for verbs in VERBS.values() for name in verbs]
+        )
     error.show()
     return int(error.exit_code)
 

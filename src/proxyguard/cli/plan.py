@@ -66,9 +66,12 @@ def plan(
         "--digits", min=1, max=6,
         help="Of a disclosure: statistics are rounded to them. Default: as DIR declares.")] = None,
     mode: Annotated[list[str] | None, typer.Option(
-        "--mode", help="A mode to compare, repeatable; smooth says what ramps of each width cost. "
-        "Default: all.")] = None,
-    stress: Annotated[bool, typer.Option("--stress/--no-stress")] = True,
+        "--mode", help="A mode to compare, repeatable; with --all smooth says what ramps "
+        "of each width cost. Default: all.")] = None,
+    stress: Annotated[bool, typer.Option(
+        "--stress/--no-stress", help="Judge the plan under other laws: --all shows them.")] = True,
+    everything: Annotated[bool, typer.Option(
+        "--all", help="Every way and size, other laws, what is necessary, the blocks.")] = False,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
     picture: Annotated[Path | None, typer.Option(
         "--picture", help="Draw power over n and R into this PNG.")] = None,
@@ -128,13 +131,16 @@ def plan(
             _numbered(page, index).write_text(made.to_html(), encoding="utf-8")
     lines = [
         *(line for name, made in plans.items()
-          for line in _plan_lines(made, name if len(laws) > 1 else "")),
+          for line in _plan_lines(made, name if len(laws) > 1 else "", everything)),
         *(line for name, notes in private.items() for line in (f"== Privacy of {name}", *notes)),
         *(line for name, law in poor.items() for line in (
             f"== {name}",
             past_hope(law, question.target),
         )),
     ]  # fmt: skip
+    if not everything and any(not made.hopeless for made in plans.values()):
+        weak = any(made.found.chosen.power.value < USUAL for made in plans.values())
+        lines += ["", *_next_lines(folder, toml, page, weak and "power" not in choices)]
     show.answer(json, _values(plans, private, poor), lines)
     if all(made.hopeless for made in plans.values()):
         raise typer.Exit(show.Exit.UNRESOLVED)
@@ -152,12 +158,29 @@ def _values(
     }  # fmt: skip
 
 
-def _plan_lines(made: PlanReport, name: str) -> Iterator[str]:
-    """Yield a plan in words, and the blocks to register it by."""
+# The chance that people usually want.
+USUAL = 0.8
+
+
+def _next_lines(
+    folder: Path | None, toml: Path | None, page: Path | None, weak: bool
+) -> Iterator[str]:
+    """Yield what to type next; what was written already is named."""
+    if weak:
+        yield f"--power {USUAL:g}, in place of fixed sizes, finds the cheapest that reach it."
+    blocks = f"{toml} has" if toml is not None else "--toml FILE writes"
+    then = "" if folder is None else f", then proxyguard register {folder}"
+    yield f"Next: {blocks} the [claim] and [plan] blocks for audit.toml{then}."
+    sliders = f"{page} has" if page is not None else "--page FILE writes a page with"
+    yield f"{sliders} sliders for all of this; --all prints every way and size that was compared."
+
+
+def _plan_lines(made: PlanReport, name: str, everything: bool) -> Iterator[str]:
+    """Yield a plan in words, and with everything the blocks to register it by."""
     if name:
         yield f"== {name}"
-    yield from str(made).split("\n")
-    if not made.hopeless:
+    yield from (str(made) if everything else made.brief()).split("\n")
+    if everything and not made.hopeless:
         yield from ("", "For audit.toml:", "", *made.to_toml().split("\n"))
 
 
@@ -357,7 +380,7 @@ def _law(
                 "share= and one group=, or none of them, and plan other groups by themselves"
             )
         from proxyguard.errors import TableError
-        from proxyguard.losses.measure import read_loss_file
+        from proxyguard.losses.given import read_loss_file
 
         try:
             read = read_loss_file(losses, None, [r.name for r in requirements])

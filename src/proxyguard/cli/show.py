@@ -48,7 +48,8 @@ class Exit(IntEnum):
     """How a command ends, for programs; README and ``proxyguard --help`` say the same.
 
     Of several that apply, verify gives the first of BROKEN, PARTLY and DONE, and open and run
-    the first of VIOLATION, UNRESOLVED, UNGUARANTEED and DONE.
+    the first of VIOLATION, UNRESOLVED, UNGUARANTEED and DONE; verify --require-validated gives
+    BROKEN, then these, then PARTLY.
     """
 
     DONE = 0, "done, validated, or everything holds"
@@ -127,27 +128,31 @@ def verdict_code(decisions: Collection[Decision]) -> Exit:
     return Exit.UNRESOLVED if unsettled else Exit.DONE
 
 
-def outcome_code(folder: Path, certificate: SealedCertificate) -> Exit:
+def outcome_code(standing: Status) -> Exit:
     """Return the code of a certified audit: a pipeline must not take it for validated too easily.
-
-    What remains of the guarantee is what the report says, deviations after the certificate
-    included.
 
     Parameters
     ----------
-    folder
-        The audit's folder, for what was recorded after the certificate.
-    certificate
-        What was certified.
+    standing
+        How the audit stands now: what remains of the guarantee is what the report says, deviations
+        after the certificate included.
     """
-    from proxyguard.audit.folder import AuditFolder
-    from proxyguard.report.record import lost_guarantee
+    lost = next((verdict.warning for verdict in standing.verdicts if verdict.warning), "")
+    return decided_code([verdict.decision for verdict in standing.verdicts], lost)
 
-    # Read anew: another command may have recorded a deviation since.
-    worst = verdict_code(certificate.decisions.values())
-    ledger = AuditFolder(folder).journal().ledger.entries
-    lost = worst is Exit.DONE and lost_guarantee(certificate.predicate.claim_status, ledger)
-    return Exit.UNGUARANTEED if lost else worst
+
+def decided_code(decisions: Collection[Decision], lost: str) -> Exit:
+    """Return the code of the worst decision, or that all are validated without a guarantee.
+
+    Parameters
+    ----------
+    decisions
+        Those of all mechanisms.
+    lost
+        Why no guarantee remains; empty where one does.
+    """
+    worst = verdict_code(decisions)
+    return Exit.UNGUARANTEED if worst is Exit.DONE and lost else worst
 
 
 def say(text: str = "", *, indent: str = "", style: str = "") -> None:
@@ -197,20 +202,16 @@ def _by_number(letter: str) -> str:
     return "".join(f"\\u{units[k : k + 2].hex()}" for k in range(0, len(units), 2))
 
 
-def show_outcome(folder: Path, certificate: SealedCertificate) -> None:
+def show_outcome(standing: Status, certificate: SealedCertificate) -> None:
     """Print what an audit ended with, and who attests to the opening.
 
     Parameters
     ----------
-    folder
-        The audit's folder.
+    standing
+        How the audit stands now.
     certificate
-        What was certified; the verdicts are told as the folder stands now.
+        What was certified.
     """
-    from proxyguard.audit.folder import AuditFolder
-    from proxyguard.audit.status import status_of
-
-    standing = status_of(AuditFolder(folder))
     show_verdicts(standing.verdicts)
     say()
     show_required(standing.required)
@@ -452,6 +453,28 @@ def interval_bar(lower: float, upper: float | None, target: float) -> str:
     # The target is drawn last: it is seen even where the interval covers it.
     letters[min(BAR - 1, int(target * BAR))] = across
     return f"0 % {''.join(letters)} 100 %"
+
+
+@contextmanager
+def at_work(
+    folder: Path,
+    home: Path | None,
+    data: list[Path] | None,
+    workers: int | None = None,
+    *,
+    json: bool,
+) -> Iterator[Audit]:
+    """Give the audit that a command is about, which says on the terminal how far a step is.
+
+    Parameters
+    ----------
+    folder, home, data, workers
+        As `audit_of` has them.
+    json
+        Whether plain values were asked for, and no words.
+    """
+    with bars(json) as progress:
+        yield audit_of(folder, home, data, workers, progress)
 
 
 @contextmanager

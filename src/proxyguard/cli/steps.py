@@ -101,8 +101,7 @@ def check(
     Exit code 1 if a later step would stop, 3 if every step would run and no outcome could validate
     the claim, else 0.
     """
-    with show.bars(json) as progress:
-        audit = show.audit_of(folder, home, data, workers, progress)
+    with show.at_work(folder, home, data, workers, json=json) as audit:
         checked = audit.check(draw=draw)
     lines = [
         *_obstacle_lines(checked),
@@ -202,12 +201,15 @@ def register(
     workers: show.Workers = None, json: show.Json = False,
 ) -> None:  # fmt: skip
     """Resolve every rule on development data and freeze the claim."""
-    with show.bars(json) as progress:
-        audit = show.audit_of(folder, home, data, workers, progress)
+    with show.at_work(folder, home, data, workers, json=json) as audit:
         registration = audit.register()
-    after = () if json else [f"Registered. {audit.status().next_words(folder)}"]
-    lines = _limit_lines(registration)
+    lines, after = _limit_lines(registration), _next_lines(audit, folder, "Registered. ")
     show.answer(json, registration.to_dict(), lines, folder=folder, after=after)
+
+
+def _next_lines(audit: Audit, folder: Path, done: str = "") -> Iterator[str]:
+    """Yield what comes next; nothing is asked of the folder where nobody wants words."""
+    yield f"{done}{audit.status().next_words(folder)}"
 
 
 def amend(
@@ -224,8 +226,7 @@ def amend(
 ) -> None:  # fmt: skip
     """Register audit.toml as it stands now, while no outcome has been seen."""
     draws = [_excluded(text) for text in exclude or ()]
-    with show.bars(json) as progress:
-        audit = show.audit_of(folder, home, data, workers, progress)
+    with show.at_work(folder, home, data, workers, json=json) as audit:
         registration = audit.amend(reason, draws)
     values = {**registration.to_dict(), "void": [draw.to_dict() for draw in registration.void]}
     again = [
@@ -234,8 +235,7 @@ def amend(
         "every --exclude that should hold."
         for draw in registration.void
     ]
-    lines = [*_limit_lines(registration), *again]
-    after = () if json else [f"Amended. {audit.status().next_words(folder)}"]
+    lines, after = [*_limit_lines(registration), *again], _next_lines(audit, folder, "Amended. ")
     show.answer(json, values, lines, folder=folder, after=after)
 
 
@@ -281,15 +281,14 @@ def draw(
 ) -> None:  # fmt: skip
     """Draw every registered release and freeze them; what is drawn already is kept."""
     seeds = [seed for text in again or () for seed in _seeds(text)]
-    with show.bars(json) as progress:
-        audit = show.audit_of(folder, home, data, workers, progress)
+    with show.at_work(folder, home, data, workers, json=json) as audit:
         if candidate is not None:
             words = show.ask_passphrase(passphrase)
             _show_round(audit.submit(candidate, key_file=key_file, passphrase=words), folder, json)
             return
         releases = audit.draw(seeds)
-    after = () if json else [audit.status().next_words(folder)]
-    show.answer(json, releases.to_dict(), _drawn_lines(releases), folder=folder, after=after)
+    lines, after = _drawn_lines(releases), _next_lines(audit, folder)
+    show.answer(json, releases.to_dict(), lines, folder=folder, after=after)
 
 
 def _drawn_lines(releases: FrozenReleases) -> Iterator[str]:
@@ -420,15 +419,13 @@ def open_(
     """
     words = show.ask_passphrase(passphrase)
     junit.begin(file, "open")
-    with show.bars(json) as progress:
-        audit = show.audit_of(folder, home, data, workers, progress)
+    with show.at_work(folder, home, data, workers, json=json) as audit:
         certificate = (
             audit.close(key_file=key_file, passphrase=words)
             if finish
             else audit.open(key_file=key_file, passphrase=words, write_records=records, most=most)
         )
-    _write_cases(file, "open", certificate, audit)
-    _finish(certificate, folder, json)
+    _finish(audit, certificate, folder, "open", file, json)
 
 
 def run(
@@ -447,8 +444,7 @@ def run(
     """
     words = show.ask_passphrase(passphrase)
     junit.begin(file, "run")
-    with show.bars(json) as progress:
-        audit = show.audit_of(folder, home, data, workers, progress)
+    with show.at_work(folder, home, data, workers, json=json) as audit:
         step = audit.status().next
         if step in ("seal", "register"):
             checked = audit.check()
@@ -460,75 +456,75 @@ def run(
             for line in () if json else _obstacle_lines(checked):  # the warnings, while they help
                 show.say(line)
         certificate = audit.run(key_file=key_file, passphrase=words, steward=steward)
-    _write_cases(file, "run", certificate, audit)
-    _finish(certificate, folder, json)
+    _finish(audit, certificate, folder, "run", file, json)
 
 
-def _write_cases(
-    file: Path | None, verb: str, certificate: SealedCertificate | None, audit: Audit
-) -> None:
-    """Write what opening led to as test cases, where a file was named for it.
+def _finish(
+    audit: Audit, certificate: SealedCertificate | None, folder: Path, verb: str,
+    file: Path | None, json: bool,
+) -> None:  # fmt: skip
+    """Show what opening led to, as test cases too where a file was named, and end with its code.
 
     Parameters
     ----------
-    file
-        Where to.
-    verb
-        The command.
-    certificate
-        What was certified; None where a sequential audit is not decided yet.
     audit
         The audit.
-    """
-    if file is None:
-        return
-    undecided = junit.Case(
-        name=verb, kind="failure", message="not decided yet; go on with open", type="unresolved"
-    )
-    verdicts = audit.status().verdicts
-    junit.put(file, verb, [*junit.verdict_cases(verdicts)] if certificate else [undecided])
-
-
-def _finish(certificate: SealedCertificate | None, folder: Path, json: bool) -> None:
-    """Show what opening led to, and end with its code.
-
-    Parameters
-    ----------
     certificate
-        What was certified; None where a sequential audit is not decided yet.
+        What was certified; None where a sequential audit or a stream is not decided yet.
     folder
-        The audit's folder.
+        The audit's folder, as it was typed.
+    verb
+        The command.
+    file
+        Where test cases go, if anywhere.
     json
         Whether plain values were asked for.
     """
-    # A sequential audit or a stream may go on.
+    standing = audit.status()
     if certificate is None:
-        from proxyguard.audit.folder import AuditFolder
-        from proxyguard.audit.status import status_of
-
-        after = [status_of(AuditFolder(folder)).next_words(folder)]
+        message = "not decided yet; go on with open"
+        cases = [junit.Case(name=verb, kind="failure", message=message, type="unresolved")]
+        junit.put(file, verb, cases)
+        after = [standing.next_words(folder)]
         show.answer(json, {"finished": False}, ["Not decided yet."], folder=folder, after=after)
         raise typer.Exit(show.Exit.UNRESOLVED)
+    junit.put(file, verb, [*junit.verdict_cases(standing.verdicts)])
     if not json:
-        show.show_outcome(folder, certificate)
+        show.show_outcome(standing, certificate)
     after = [f"Report: {folder / 'report.html'}", *_check_lines(certificate, folder)]
     show.answer(json, certificate.to_dict(), folder=folder, after=after)
-    raise typer.Exit(show.outcome_code(folder, certificate))
+    raise typer.Exit(show.outcome_code(standing))
 
 
 def _check_lines(certificate: SealedCertificate, folder: Path) -> Iterator[str]:
-    """Yield what checks all of an audit: code of others is run where that is asked for alone."""
+    """Yield what checks all of an audit, what that takes, and what whoever gets the folder gets.
+
+    Code of others is run where that is asked for alone.
+    """
     from proxyguard.audit.check import begun
     from proxyguard.audit.home import DataFolders
     from proxyguard.audit.outcome import Registration
 
-    declaration = Registration.of(certificate.folder).document.declaration
-    begin = begun(declaration, DataFolders((folder,)), folder)
-    if not begin.named and not begin.carried:
-        yield f"Anyone can check this: proxyguard verify {folder}"
-        return
-    yield f"Anyone can check this: proxyguard verify {folder} --redraw 1 --run-named-code"
-    yield "That runs code of others, in a process without keys; without it exit code 6 says so."
+    registered = Registration.of(certificate.folder)
+    begin = begun(registered.document.declaration, DataFolders((folder,)), folder)
+    code = bool(begin.named or begin.carried)
+    with_code = " --redraw 1 --run-named-code" if code else ""
+    yield f"Whoever has the folder can check this: proxyguard verify {folder}{with_code}"
+    if code:
+        yield "That runs code of others, in a process without keys; without it exit code 6 says so."
+    modules = dict.fromkeys(name.partition(":")[0] for name in begin.named if ":" in name)
+    if modules:
+        named = ", ".join(modules)
+        yield f"What was audited must be installed there, in the same version: {named}."
+    held = sum(
+        sum(member.development.values())
+        for member in certificate.folder.journal().ledger.sealed.members.values()
+    )
+    if held:
+        yield (
+            f"The folder holds {held:,} records in clear, in development/, without which it cannot "
+            "be checked: give it to whom you may give these. report.html holds none."
+        )
 
 
 def deviate(
@@ -575,8 +571,8 @@ def correct(
         changed = tomllib.loads(f"design = {design}")["design"]
     except tomllib.TOMLDecodeError as error:
         raise typer.BadParameter(f"--design is no TOML value: {error}") from None
-    with show.bars(json) as progress:
-        corrected = show.audit_of(folder, home, data, progress=progress).correct(
+    with show.at_work(folder, home, data, json=json) as audit:
+        corrected = audit.correct(
             reason, changed, key_file=key_file, passphrase=show.ask_passphrase(passphrase)
         )
     show.answer(json, corrected.to_dict(), _correction_lines(corrected), folder=folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,7 +56,8 @@ def try_(
         help="Of a generator: the share of good releases that is asked for; default: 0.8.",
     )] = None,
     keep: Annotated[int, typer.Option(
-        "--keep", min=0, help="Rows that are not looked at and kept for an audit, as fresh.csv.",
+        "--keep", min=0, help="Rows that are not looked at and kept for an audit, as fresh.csv: "
+        "about as many as judge.",
     )] = 0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of rows and draws.")] = 0,
     out: Annotated[Path, typer.Option(
@@ -76,6 +77,12 @@ def try_(
     # Where the user stands: a console script does not look there for package:Class.
     if any(":" in name for name in generator or ()) and "" not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
+    told: list[str] = []
+
+    def tell(line: str) -> None:
+        told.append(line)
+        show.complain(line)
+
     with show.bars(json) as progress:
         trial = try_out(
             real, releases, outcome=outcome, generator=generator or None, made_from=made_from,
@@ -84,10 +91,10 @@ def try_(
             exclude=exclude or (), columns=columns_of(column or ()), draws=draws,
             options=options_of(option or (), generator or ()), reliability=reliability,
             keep=keep, seed=seed, workers=workers, home=home, out=out, progress=progress,
-            tell=None if json else show.complain,
+            tell=None if json else tell,
         )  # fmt: skip
     page = trial.save(out)
-    show.answer(json, {**trial.to_dict(), "page": str(page)}, _lines(trial, page))
+    show.answer(json, {**trial.to_dict(), "page": str(page)}, _lines(trial, page, told))
     if trial.judged:
         code = show.verdict_code(trial.decisions.values())
         if code is not show.Exit.DONE:
@@ -157,8 +164,11 @@ def columns_of(lines: Sequence[str]) -> dict[str, object]:
         ) from None
 
 
-def _lines(trial: Trial, page: Path) -> Iterable[str]:
-    """Yield what the terminal says: what this is, what was seen, where the page is."""
+def _lines(trial: Trial, page: Path, told: Collection[str]) -> Iterable[str]:
+    """Yield what the terminal says: what this is, what was seen, where the page is.
+
+    Notes that were told before the work are not told again.
+    """
     yield from trial.heading
     yield ""
     yield from trial.decided
@@ -166,14 +176,20 @@ def _lines(trial: Trial, page: Path) -> Iterable[str]:
         yield f"{requirement.name}: {requirement.sentence}"
     yield ""
     yield "What was guessed and what was left out:"
-    yield from (f"  {note}" for note in trial.notes)
+    yield from (f"  {note}" for note in trial.notes if note not in told)
     yield ""
+    yield from (
+        ["What each column was taken for stands on the page."] if trial.again else _columns(trial)
+    )
+    yield ""
+    yield trial.power
+    yield f"Page: {page}"
+    yield f"The way on: proxyguard init my-audit --from {page.parent}"
+
+
+def _columns(trial: Trial) -> Iterable[str]:
     yield "Columns (column, taken for, missing, what it holds, what was done):"
     wide = max(len(column.name) for column in trial.columns)
     for column in trial.columns:
         cells = (column.name.ljust(wide), column.kind.ljust(6), column.missing.rjust(6))
         yield f"  {'  '.join(cells)}  {column.span} ({column.use})"
-    yield ""
-    yield trial.power
-    yield f"Page: {page}"
-    yield f"The way on: proxyguard init my-audit --from {page.parent}"

@@ -34,6 +34,8 @@ class ColumnRecord(Document):
     """Losses of each release at the upper bound, if two-valued."""
     answer: Numbers | None = None
     """Of a share: what each release answers."""
+    ends: Matrix | None = None
+    """Of a query: the least and the greatest loss that each release can have, by its own answer."""
     indicators: Amounts | None = None
     """Of the randomized binomial test: its count for each release."""
     size_share: float | None = None

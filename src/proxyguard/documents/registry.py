@@ -316,3 +316,13 @@ class Registry(Document):
     def left_out(self) -> frozenset[tuple[str, int]]:
         """The draws that an amendment took out of the claim, by mechanism and seed."""
         return frozenset((draw.mechanism, draw.seed) for draw in self.excluded or ())
+
+    @property
+    def privacy(self) -> dict[str, tuple[str, ...]]:
+        """What mechanisms state of privacy; of several members, by member and mechanism."""
+        return {
+            self.declaration.told_as(member.name, name): mechanism.privacy
+            for member in self.declaration.members
+            for name, mechanism in self.members[member.name].mechanisms.items()
+            if isinstance(mechanism, DrawnMechanism) and mechanism.privacy is not None
+        }

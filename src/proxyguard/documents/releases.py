@@ -7,12 +7,20 @@ out the same) are properties of these types and stand nowhere else.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from proxyguard.documents.document import Amount, Digest, Document, Format, NumberText
 from proxyguard.registry.fields import SeedNumber
+
+_GUARD = re.compile(r"landlock ABI [1-9][0-9]*|audit hook")
+
+
+def is_guard(text: object) -> bool:
+    """Return whether this is what a draw can record about what it was held by."""
+    return isinstance(text, str) and _GUARD.fullmatch(text) is not None
 
 
 class Draw(Document):

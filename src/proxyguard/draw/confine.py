@@ -18,7 +18,6 @@ import errno
 import glob
 import importlib.util
 import os
-import re
 import stat
 import struct
 import sys
@@ -166,7 +165,6 @@ def _add(ruleset: int, rule: Rule, handled: Access) -> None:
 
 
 HOOK = "audit hook"
-_GUARD = re.compile(r"landlock ABI [1-9][0-9]*|audit hook")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 # Patterns of what a GPU is reached through: CUDA, CUDA beneath Windows, ROCm.
 GPU_DEVICES = ("/dev/nvidia*", "/dev/dxg", "/dev/kfd", "/dev/dri")
@@ -188,11 +186,6 @@ SYSTEM = (
 _OF_A_PREFIX = ("bin", "lib", "lib64", "libexec", "include", "share", "etc", "pyvenv.cfg")
 _PACKAGES = ("site-packages", "dist-packages")
 _CODE = (".py", ".pyc", ".so", ".zip", ".egg", ".egg-info", ".dist-info", "__pycache__")
-
-
-def is_guard(text: object) -> bool:
-    """Return whether this is what a draw can record about what it was held by."""
-    return isinstance(text, str) and _GUARD.fullmatch(text) is not None
 
 
 def guard_here() -> str:

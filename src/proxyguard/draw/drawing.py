@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from proxyguard.draw.catalog import load_generator
-from proxyguard.draw.explain import failure
 from proxyguard.draw.job import DrawJob, FitJob
-from proxyguard.draw.messages import Answer, FittedRelease, Made, Prepared, packed
+from proxyguard.draw.messages import Answer, FittedRelease, Made, Prepared, failure, packed
 from proxyguard.draw.protocol import (
     DrawsMany,
     Generator,
@@ -160,7 +159,7 @@ class Worker:
         set_root(self._generator, job.root)
         source = read_table_bytes(Path(job.source).read_bytes(), "the source")
         # Of what a release has: an excluded column is in no source of a draw.
-        source = source[[name for name in source.columns if name in job.kinds]]
+        source = source[[name for name in source.columns if name in self._schema.kinds]]
         self._source = source if job.coins else None
         self._source_rows = len(source)
         self.prepared = Prepared(prepared_at_random=False)

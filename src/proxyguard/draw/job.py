@@ -16,8 +16,16 @@ from proxyguard.documents.registry import Origin, RegisteredProcedure
 from proxyguard.draw.catalog import TORCH, code_path, extra_of
 from proxyguard.draw.confine import Needs, texts_in
 from proxyguard.registry.parts import Procedure
-from proxyguard.registry.target import ColumnPart, Outcome
+from proxyguard.registry.target import Outcome
 from proxyguard.tables.files import Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """Whose files are looked at; without a schema their digests alone."""
+
+    seeds: tuple[int, ...]
+    schema: Schema | None = None
 
 
 class Message(BaseModel):
@@ -68,36 +76,22 @@ class FitJob(Job):
         The files of the training part and, where there is one, of the validation part.
     source_rows
         How many rows the training part has, of which a draw may name its members.
-    kinds, missing, columns, labelled
-        The columns of a release with what each holds, texts that stand for a missing number, how
-        columns are declared to be read, and the outcome, where rows that lack it are left out.
+    schema_of_releases
+        What a release holds.
     procedure, outcome, features
         What is fitted, what it predicts and from which columns; nothing where nothing is.
     learner
         The procedure as it was registered, which is compared with what is loaded.
-    generator
-        The generator whose releases they are, if it is known.
     """
 
     source: str
     source_rows: int = 0
     validation: str | None = None
-    kinds: dict[str, str]
-    missing: tuple[str, ...] = ()
-    columns: dict[str, ColumnPart] = Field(default_factory=dict)
-    labelled: str | None = None
+    schema_of_releases: Schema
     procedure: Procedure | None = None
     outcome: Outcome | None = None
     features: tuple[str, ...] = ()
     learner: RegisteredProcedure | None = None
-    generator: str | None = None
-
-    @property
-    def schema_of_releases(self) -> Schema:
-        """What a release of this job holds."""
-        return Schema.of_releases(
-            self.kinds, self.missing, self.columns, generator=self.generator, labelled=self.labelled
-        )
 
     @property
     def library(self) -> tuple[str, ...]:
@@ -197,29 +191,12 @@ class DescribeJob(Job):
     generator: str
     options: dict[str, JsonValue]
     root: str
-    surveyed: tuple[int, ...] | None = None  # seeds whose files are looked at
-    kinds: dict[str, str] | None = None  # the columns of a release; without them digests alone
-    missing: tuple[str, ...] = ()
-    columns: dict[str, ColumnPart] = Field(default_factory=dict)
-    labelled: str | None = None
+    survey: Survey | None = None
 
     @property
     def what(self) -> str:
         """The generator."""
         return self.generator
-
-    @property
-    def survey(self) -> Survey | None:
-        """Whose files are looked at, if any."""
-        if self.surveyed is None:
-            return None
-        schema = None
-        if self.kinds is not None:
-            schema = Schema.of_releases(
-                self.kinds, self.missing, self.columns, generator=self.generator,
-                labelled=self.labelled,
-            )  # fmt: skip
-        return Survey(seeds=self.surveyed, schema=schema)
 
     def needs(self) -> Needs:
         """Return what its process is held to."""
@@ -272,11 +249,3 @@ def line_of(message: AnyJob | Request) -> bytes:
 def read_line(line: bytes) -> AnyJob | Request:
     """Return the job or the request that a line says; it comes from the command, and is whole."""
     return _LINE.validate_json(line)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
-    """Whose files are looked at; without a schema their digests alone."""
-
-    seeds: tuple[int, ...]
-    schema: Schema | None = None

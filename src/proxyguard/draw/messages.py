@@ -6,24 +6,32 @@ bytes of a release and of a model (`packed`, `unpacked`).
 The code of a generator runs in the process that answers, and can write there whatever it
 likes: of its releases it may say anything, of seeds that nobody asked for nothing. So nothing is
 taken from an answer that is not a record of the kind that was asked for.
+
+Why a draw gave no release (`failure`) is said in words: what its code raised, where, and what it
+was refused.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Sequence
+import os
+import re
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
 from typing import IO, Annotated, Literal, NamedTuple, TypeVar
 
 from pydantic import BeforeValidator, Field, NonNegativeInt, ValidationError
 
 from proxyguard.documents.document import NumberText
 from proxyguard.documents.registry import ReleaseFile
-from proxyguard.draw.confine import is_guard
+from proxyguard.documents.releases import is_guard
 from proxyguard.draw.job import DrawJob, Job, Message
 from proxyguard.draw.protocol import FACT, FACTS, STAGES, coin_bits, members_in
-from proxyguard.errors import DrawError, RegistryError, UntrustedCode
+from proxyguard.errors import DrawError, ProxyGuardError, RegistryError, UntrustedCode
 
 # Bytes of one message, the releases and models of one batch.
 MOST = 1 << 34
@@ -160,37 +168,17 @@ class Refused(Message):
     error: Words
 
 
-class Made(Message):
-    """A table as a generator's process gives it, and what it says of the seed."""
-
-    seed: int
-    status: Literal["made"] = "made"
-    stages: Stages
-    files: ReadFiles = Field(default_factory=dict)
-    members: Bits | None = None  # of the rows of its source; all if nothing is said
-    computed: Computed = Field(default_factory=dict)
-    unlabelled: NonNegativeInt = 0  # rows that were left out because they lack the outcome
-
-
-class FittedRelease(Message):
-    """A release, and what was chosen in fitting the procedure on it.
+class _OfTable(Message):
+    """What is said of a seed that gave a table.
 
     Attributes
     ----------
     seed
         The registered seed.
-    rows, content
-        How many records the release has, and the digest of them.
     stages
-        What took the seed, in the draw and in the fit.
+        What took the seed: in the draw, and once something is fitted in the fit.
     files
         The files that the draw says it read, with the digests of their bytes.
-    selected
-        Which pipeline was chosen; nothing where nothing is fitted.
-    threshold, temperature
-        What was chosen with it, as text of which every digit counts.
-    predictions
-        Whether the release holds predictions that were made elsewhere.
     members
         Which rows of the source the draw says it was trained on; nothing where all are.
     computed
@@ -200,18 +188,41 @@ class FittedRelease(Message):
     """
 
     seed: int
+    stages: Stages
+    files: ReadFiles = Field(default_factory=dict)
+    members: Bits | None = None
+    computed: Computed = Field(default_factory=dict)
+    unlabelled: NonNegativeInt = 0
+
+
+class Made(_OfTable):
+    """A table as a generator's process gives it, and what it says of the seed."""
+
+    status: Literal["made"] = "made"
+
+
+class FittedRelease(_OfTable):
+    """A release, and what was chosen in fitting the procedure on it.
+
+    Attributes
+    ----------
+    rows, content
+        How many records the release has, and the digest of them.
+    selected
+        Which pipeline was chosen; nothing where nothing is fitted.
+    threshold, temperature
+        What was chosen with it, as text of which every digit counts.
+    predictions
+        Whether the release holds predictions that were made elsewhere.
+    """
+
     status: Literal["drawn"] = "drawn"
     rows: Annotated[int, Field(gt=0)]
     content: Sha256
-    stages: Stages
-    files: ReadFiles = Field(default_factory=dict)
     selected: str | None
     threshold: str | None
     temperature: str | None
     predictions: bool = False
-    members: Bits | None = None
-    computed: Computed = Field(default_factory=dict)
-    unlabelled: NonNegativeInt = 0
 
     @property
     def member_bits(self) -> bytes:
@@ -348,10 +359,9 @@ def said_again(
         raise UntrustedCode(
             f"{what}: it answered nothing that could be compared (wrong or missing: "
             f"{_wrong(error)})",
-            names=(),
         ) from None
     if isinstance(said, MadeAgain | FittedAgain) and said.seed != seed:
-        raise UntrustedCode(f"{what}: asked for seed {seed}, it answered {said.seed}", names=())
+        raise UntrustedCode(f"{what}: asked for seed {seed}, it answered {said.seed}")
     return said
 
 
@@ -558,3 +568,104 @@ def _strange(what: str, job: Job | None = None) -> DrawError:
         "process that it runs in. Nothing of this answer is kept: read the generator's code, mend "
         "it and draw again"
     )
+
+
+def failure(
+    seed: int, files: ReadFiles, error: BaseException, computed: Mapping[str, str] | None = None
+) -> Failed:
+    """Return the record of a draw that gave no release; of a file, which one it was."""
+    words = error_words(error)
+    for name in files:
+        if Path(name).name not in words:
+            words = f"{name}: {words}"
+    return Failed(seed=seed, error=words, files=dict(files), computed=dict(computed or {}))
+
+
+def error_words(error: BaseException) -> str:
+    """Return one line about an error; a user's own also says where it arose.
+
+    It reaches the report, which is no place for the folders of whoever drew.
+    """
+    if isinstance(error, ProxyGuardError):
+        return in_words(_without_folders(str(error)))
+    # Shorter than what is taken, which has room for the place and the advice after it.
+    words = in_words(_without_folders(f"{type(error).__name__}: {_said_by(error)}"), WORDS // 2)
+    told = f"{words}{where(error)}"
+    if isinstance(error, SystemExit):
+        told = f"it called sys.exit: {told}; a generator returns a table or raises"
+    refused = _refused_path(error)
+    if refused is not None:
+        told += (
+            "; a draw may not read what is neither code nor development data, nor write outside "
+            f"its temporary folder. {refused} was refused: if it is a device, an interpreter or a "
+            f"model that the draws need, register it with allow = [{json.dumps(refused)}] in the "
+            "mechanism's table"
+        )
+    return told
+
+
+def _said_by(error: BaseException) -> str:
+    """Return an error's own words; whoever raised it also made what turns it into text."""
+    try:
+        return str(error)
+    except BaseException as again:
+        return f"(no words: its __str__ raised {type(again).__name__})"
+
+
+def where(error: BaseException) -> str:
+    """Say where an error arose, without a look at the source: the name may be that of a FIFO."""
+    places = [(frame.f_code.co_filename, line) for frame, line in _frames(error)]
+    if not places:
+        return ""
+    file, line = places[-1]
+    return f" (in {in_words(Path(file).name, 200)}, line {line})"
+
+
+def _frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+    return traceback.walk_tb(error.__traceback__)
+
+
+SHARED_MEMORY = "/dev/shm"
+# A chain of causes is made by the generator's code, and may lead back to itself.
+_CAUSES = 10
+# Modules of multiprocessing whose locks and memory lie in /dev/shm, which their errors hide.
+_SHARED = ("synchronize.py", "shared_memory.py", "heap.py")
+
+
+def _refused_path(error: BaseException) -> str | None:
+    """Return what a draw was refused, also where its code wrapped the refusal in another error.
+
+    A path in the user's home is written with a tilde, which ``allow`` reads: the words reach the
+    report.
+    """
+    cause: BaseException | None = error
+    for _ in range(_CAUSES):
+        if cause is None:
+            break
+        if _in_shared_memory(cause):
+            return SHARED_MEMORY
+        if isinstance(cause, PermissionError):
+            if not isinstance(cause.filename, str):
+                return "PATH"
+            path, home = os.path.abspath(cause.filename), os.path.expanduser("~")
+            return f"~{path[len(home) :]}" if path.startswith(home + os.sep) else path
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _in_shared_memory(error: BaseException) -> bool:
+    """Return whether it was shared memory that was refused, as its users in Python say it."""
+    if not isinstance(error, PermissionError):
+        words = _said_by(error)
+        return "shared memory" in words and "Permission denied" in words
+    files = [Path(frame.f_code.co_filename) for frame, _ in _frames(error)]
+    return any(file.parent.name == "multiprocessing" and file.name in _SHARED for file in files)
+
+
+_QUOTED = re.compile(r"""(['"])/(?:[^'"/]+/)*([^'"/]+)/?\1""")
+_BARE = re.compile(r"""(?<![\w.:/'"])/(?:[^\s'":,;()/]+/)+([^\s'":,;()/]+)""")
+
+
+def _without_folders(text: str) -> str:
+    """Return text in which every absolute path is its last part alone."""
+    return _BARE.sub(r"\1", _QUOTED.sub(r"\1\2\1", text))

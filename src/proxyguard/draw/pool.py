@@ -18,7 +18,6 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from queue import Empty, Queue
 from typing import IO, TYPE_CHECKING, TypeVar
 
@@ -38,18 +37,13 @@ from proxyguard.draw.messages import (
     readiness,
     receive,
 )
-from proxyguard.draw.processes import end_family
+from proxyguard.draw.processes import THREADS, end_family, import_path
 from proxyguard.errors import DrawError, NoFork, RegistryError, UnansweredDraw
 from proxyguard.printable import write_line
-from proxyguard.seal.journal import NAME
 
 if TYPE_CHECKING:
     from proxyguard.draw.spawned import SpawnedWorker
 
-THREADS = (
-    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)  # fmt: skip
 # The module that forks drawing processes.
 WORKER = "proxyguard.adapters.worker"
 # Seconds in which a generator that is asked about itself has answered: its libraries are large.
@@ -580,26 +574,6 @@ class _Drawing:
         # First: a thread that starts its worker only now would do so from a new template.
         self.stopped.set()
         self._pool.end()
-
-
-def import_path(without: Path | None = None) -> str:
-    """Return where a child imports from: where this process does, and never from an audit folder.
-
-    The empty entry is the current folder, put there by an interpreter without a script. It is
-    left out where it is an audit folder or lies in one; so is everything in ``without``.
-    """
-    folders = []
-    for entry in sys.path:
-        folder = Path(entry or os.curdir).resolve()
-        inside = without is not None and folder.is_relative_to(without.resolve())
-        if inside or (not entry and _in_an_audit(folder)):
-            continue
-        folders.append(str(folder))
-    return os.pathsep.join(folders)
-
-
-def _in_an_audit(folder: Path) -> bool:
-    return any((outer / NAME).exists() for outer in (folder, *folder.parents))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,14 @@
-"""Families of processes: none outlives the command that it works for.
+"""Families of processes: how they are started, spoken to and ended; none outlives its command.
 
 A pool starts one process, which imports and forks workers; a worker forks two processes for each
 job, and these one for each batch of draws, in which a generator may start processes of its own.
 On Linux the kernel tells every member of this chain when the member above it has died, and gives
 orphans to the nearest ancestor that adopts them; elsewhere a process group is all there is.
+
+A process for code that is not ours (`started`, `answer_once`) is a fresh interpreter and not a
+fork, which would have keys in its memory, with an environment of its own and so much time as
+whoever asks gives it. A process between the two, in which none of the code runs, ends whatever it
+started and left.
 """
 
 from __future__ import annotations
@@ -14,19 +19,27 @@ import functools
 import os
 import select
 import signal
+import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterable, Sequence
-from subprocess import Popen
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import IO, NamedTuple, Protocol
+
+from proxyguard.errors import UntrustedCode
+from proxyguard.seal.journal import NAME
 
 LINUX = sys.platform.startswith("linux")
 # Seconds in which a worker that is told to end should have ended its family, on a busy machine.
 PATIENCE = 20.0
 # Seconds after which a process that says nothing is looked at again.
 LOOK = 0.25
-_LENGTH = 8
+# Bytes that say how long what follows is.
+LENGTH = 8
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -144,7 +157,7 @@ def in_a_fork(make: Callable[[], bytes], timeout: float | None = None) -> Forked
             content = make()
             with os.fdopen(write, "wb") as out:
                 # With its length: what a kill cuts off must not pass for a short answer.
-                out.write(len(content).to_bytes(_LENGTH, "big"))
+                out.write(len(content).to_bytes(LENGTH, "big"))
                 out.write(content)
         except MemoryError:  # whether this is raised or the kernel kills it is chance
             try:
@@ -172,10 +185,10 @@ def _collect(read: int, child: int, timeout: float | None) -> tuple[bytes | None
     closed = False
     with os.fdopen(read, "rb", buffering=0) as pipe:
         while True:
-            if len(content) >= _LENGTH:
-                size = _LENGTH + int.from_bytes(content[:_LENGTH], "big")
+            if len(content) >= LENGTH:
+                size = LENGTH + int.from_bytes(content[:LENGTH], "big")
                 if len(content) >= size:
-                    return bytes(content[_LENGTH:size]), False
+                    return bytes(content[LENGTH:size]), False
             if end is not None and time.monotonic() >= end:
                 return None, True
             step = LOOK if end is None else min(LOOK, max(0.0, end - time.monotonic()))
@@ -238,7 +251,7 @@ def _lead_nowhere(numbers: Iterable[int]) -> None:
         os.close(nothing)
 
 
-def end_family(worker: Popen[bytes]) -> None:
+def end_family(worker: subprocess.Popen[bytes]) -> None:
     """Tell a process, the leader of its own group, to end with all it started; wait until it has.
 
     It is given time, because it alone knows descendants that left the group. Then the group is
@@ -267,3 +280,233 @@ def end_leaders(leaders: Collection[int], patience: float) -> None:
                 time.sleep(0.01)
             has_ended(leader)  # raises where it was reaped
             os.killpg(leader, signal.SIGKILL)
+
+
+def import_path(without: Path | None = None) -> str:
+    """Return where a child imports from: where this process does, and never from an audit folder.
+
+    The empty entry is the current folder, put there by an interpreter without a script. It is
+    left out where it is an audit folder or lies in one; so is everything in ``without``.
+    """
+    folders = []
+    for entry in sys.path:
+        folder = Path(entry or os.curdir).resolve()
+        inside = without is not None and folder.is_relative_to(without.resolve())
+        if inside or (not entry and _in_an_audit(folder)):
+            continue
+        folders.append(str(folder))
+    return os.pathsep.join(folders)
+
+
+def _in_an_audit(folder: Path) -> bool:
+    return any((outer / NAME).exists() for outer in (folder, *folder.parents))
+
+
+THREADS = (
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)  # fmt: skip
+# What the child keeps of the environment: nothing that could hold a secret or lead to one.
+#
+# The last four choose the kernels of sums and products: without them a draw that is made again here
+# could differ in its last bit from the one that was made here.
+KEPT = (
+    "PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH",
+    "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "MKL_CBWR", "NPY_DISABLE_CPU_FEATURES",
+)  # fmt: skip
+_GET_DUMPABLE, _DUMPABLE = 3, 4  # PR_GET_DUMPABLE, PR_SET_DUMPABLE
+
+
+class Sink(Protocol):
+    """What records are sent through."""
+
+    def write(self, content: bytes | memoryview, /) -> int:
+        """Write all of it."""
+
+
+class Readable(Protocol):
+    """What records are read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """Read so many bytes, or fewer where it ends."""
+
+
+def put(out: Sink, content: bytes | memoryview) -> None:
+    """Write how long something is, and then it."""
+    out.write(len(content).to_bytes(LENGTH, "big"))
+    out.write(content)
+
+
+def take(source: Readable) -> bytes:
+    """Read what `put` wrote; of ours, since of others any length could be said."""
+    return source.read(int.from_bytes(source.read(LENGTH), "big"))
+
+
+class ChildLine:
+    """The two pipes to the child, which has until a time to take its job and answer.
+
+    Code that neither reads nor answers would otherwise hold the verifier at either end of it.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], timeout: float) -> None:
+        assert process.stdin is not None  # both are pipes
+        assert process.stdout is not None
+        self._job, self._answer = process.stdin, process.stdout
+        self._timeout = timeout
+        self._end = time.monotonic() + timeout
+        # A blocking write of a large chunk would wait beyond the end, in one call.
+        os.set_blocking(self._job.fileno(), False)
+
+    def write(self, content: bytes | memoryview, /) -> int:
+        """Write all of it, as fast as it is taken."""
+        rest = memoryview(content).cast("B")
+        size = len(rest)
+        while rest:
+            self._wait(self._job, select.POLLOUT)
+            with contextlib.suppress(
+                BlockingIOError
+            ):  # room for some bytes, and not for as many as these
+                rest = rest[os.write(self._job.fileno(), rest) :]
+        return size
+
+    def close(self) -> None:
+        """Say that the job is complete."""
+        self._job.close()
+
+    def read(self, size: int) -> bytes:
+        """Return so many bytes, or fewer where the answers end."""
+        content = bytearray()
+        while len(content) < size:
+            self._wait(self._answer, select.POLLIN)
+            more = os.read(self._answer.fileno(), min(size - len(content), 1 << 20))
+            if not more:
+                break
+            content += more
+        return bytes(content)
+
+    def _wait(self, pipe: IO[bytes], event: int) -> None:
+        poll = select.poll()
+        poll.register(pipe, event)
+        left = self._end - time.monotonic()
+        if left <= 0.0 or not poll.poll(left * 1000.0):
+            raise UntrustedCode(
+                f"code that the folder names did not answer within {self._timeout:g} seconds and "
+                "was ended; give it more time with --timeout SECONDS",
+            )
+
+
+@contextlib.contextmanager
+def started(module: str, timeout: float, *, without: Path | None = None) -> Iterator[ChildLine]:
+    """Start a module in a process without keys, and end it with all that it has started.
+
+    Parameters
+    ----------
+    module
+        One of ours, which does `answer_once`.
+    timeout
+        Seconds that it has to take its job and answer.
+    without
+        A folder of which no module is imported.
+    """
+    with (
+        TemporaryDirectory(prefix="proxyguard-") as scratch,
+        unreadable_memory(),
+        subprocess.Popen(
+            # -P: neither the folder nor the scratch folder is a place to import from.
+            [sys.executable, "-P", "-m", module, str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # it could write escapes to the verifier's terminal
+            cwd=scratch,
+            env=child_environment(scratch, without=without),
+            start_new_session=True,
+            bufsize=0,
+        ) as process,
+    ):
+        try:
+            yield ChildLine(process, timeout)
+        finally:
+            # After an answer too: the code could answer and go on.
+            end_family(process)
+
+
+def answer_once(make: Callable[[IO[bytes]], bytes]) -> None:
+    """Do the job of a process that was `started`; what the code in it prints goes nowhere."""
+    watched(int(sys.argv[1]), partial(_answer, make))
+
+
+def _answer(make: Callable[[IO[bytes]], bytes]) -> None:
+    # The pipe gets another number: what the code prints must not be read as an answer.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    answers.write(make(sys.stdin.buffer))
+    answers.flush()
+    os._exit(0)  # no thread or exit handler of the code outlives its answer
+
+
+def refuse_without_fork(what: str) -> None:
+    """Raise where code of others cannot be ended with all that it starts, and so is not run."""
+    if not hasattr(os, "fork"):
+        raise UntrustedCode(
+            f"{what} is not run on a system that cannot fork, where nothing would end what it "
+            "starts; run this on Linux or macOS",
+        )
+
+
+def child_environment(scratch: str, *, without: Path | None = None) -> dict[str, str]:
+    """Return the child's environment, in which nothing of the verifier's is left to find."""
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    return {
+        **kept,
+        **dict.fromkeys(THREADS, "1"),
+        **dict.fromkeys(("HOME", "TMPDIR", "XDG_DATA_HOME", "XDG_CACHE_HOME"), scratch),
+        # A module in a stranger's folder could take the name of one of ours.
+        "PYTHONPATH": import_path(without=without),
+        "PYTHONSAFEPATH": "1",  # also for interpreters that the code starts itself
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+@contextlib.contextmanager
+def unreadable_memory() -> Iterator[None]:
+    """Keep processes of the same user from reading this one's memory, where the keys are."""
+    if not LINUX:
+        yield
+        return
+    before = prctl_value(_GET_DUMPABLE)
+    prctl(_DUMPABLE, 0)
+    try:
+        yield
+    finally:
+        if before == 1:  # whoever had made it unreadable wants it so, and 2 cannot be set
+            prctl(_DUMPABLE, before)
+
+
+def watched(parent: int, do_job: Callable[[], None]) -> None:
+    """Let a fork do one job, and end all that it started when it ends or this is told to.
+
+    The code runs in the fork alone, so that it cannot have replaced what ends it; what it starts in
+    other groups or sessions becomes a child of this process when its parent dies.
+    """
+    # Not killed but told, so that it still ends what the code started.
+    end_with_parent(parent, signal.SIGTERM)
+    adopt_orphans()
+    signal.signal(signal.SIGTERM, _end_all)
+    watch = os.getpid()
+    worker = os.fork()
+    if worker == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        end_with_parent(watch, signal.SIGKILL)
+        try:
+            do_job()
+        finally:
+            os._exit(1)  # a fork must not run on as its parent
+    leave_only((2,))  # the pipes are the fork's: the answers end when it and its family have
+    os.waitpid(worker, 0)
+    _end_all(signal.SIGTERM, None)
+
+
+def _end_all(number: int, frame: FrameType | None) -> None:
+    """End everything that was started from here, and then this process."""
+    end_children()
+    os._exit(128 + number)

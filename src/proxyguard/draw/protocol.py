@@ -472,6 +472,13 @@ def _declared(outcome: Outcome) -> str:
     return f"a number in the range {' to '.join(outcome.range or ())} (clip = true takes others in)"
 
 
+def negative_of(table: pd.DataFrame, outcome: Outcome | None) -> str | None:
+    """Return the other label of a binary outcome, as development has it; of others nothing."""
+    if outcome is None or outcome.kind != "binary":
+        return None
+    return negative_label(table[outcome.column], outcome)
+
+
 def negative_label(values: OutcomeValues, outcome: Outcome) -> str | None:
     """Return the other label of a binary outcome, as development has it."""
     positive = canonical_value(as_text(outcome.positive))

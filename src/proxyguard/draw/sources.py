@@ -65,10 +65,17 @@ class Described:
     """
 
     generator: str
-    describe: Mapping[str, object]
-    batch: int  # how many seeds it draws at once
-    code: tuple[str, ...]  # import paths of further code that it says it calls
-    files: tuple[DeliveredFile, ...] | None  # that draws read; nothing if it was not asked, or none
+    said: Told
+
+    @property
+    def describe(self) -> Mapping[str, object]:
+        """Its settings."""
+        return self.said.describe
+
+    @property
+    def files(self) -> Sequence[DeliveredFile] | None:
+        """The files that its draws read; nothing if it was not asked, or there are none."""
+        return self.said.files
 
     def __post_init__(self) -> None:
         wrong = []
@@ -112,34 +119,24 @@ class Described:
         files: Sequence[DeliveredFile] | None = None
         if survey is not None and hasattr(made, "survey"):
             files = made.survey(survey.seeds, survey.schema)
-        return cls(
-            generator=generator,
+        # As it is: where it is told to another process, whoever reads it says what is wrong.
+        said = Told.model_construct(
+            status="told",
             describe=dict(settings),
             batch=int(getattr(made, "batch", 32)) if hasattr(made, "draw_many") else 1,
-            code=tuple(getattr(made, "code", ())),
-            files=None if files is None else tuple(files),
+            code=list(getattr(made, "code", ())),
+            files=None if files is None else list(files),
         )
-
-    @classmethod
-    def told(cls, generator: str, said: Told) -> Described:
-        """Return what a process answered that was asked for it."""
-        files = said.files
-        return cls(
-            generator=generator,
-            describe=said.describe,
-            batch=said.batch,
-            code=tuple(said.code),
-            files=None if files is None else tuple(files),
-        )
+        return cls(generator=generator, said=said)
 
     def origin(self) -> Origin:
         """Return where it comes from, with the further code that it calls, as it is now."""
-        return origin(self.generator, also=self.code)
+        return origin(self.generator, also=self.said.code)
 
     def registered(self) -> dict[str, object]:
         """Return what is registered of it, and what verify asks again, as plain values."""
         origin = self.origin().to_dict()
-        return {"describe": dict(self.describe), "origin": origin, "batch": self.batch}
+        return {"describe": dict(self.describe), "origin": origin, "batch": self.said.batch}
 
 
 def answer(job: AskJob) -> Told | Loaded:
@@ -148,16 +145,7 @@ def answer(job: AskJob) -> Told | Loaded:
         return Loaded(problems=[*filter(None, map(_problem, job.names))])
     made = load_generator(job.generator, job.options)
     set_root(made, job.root)
-    described = Described.by(job.generator, made, job.survey)
-    files = described.files
-    # As it is: what is wrong with it, whoever reads the answer says.
-    return Told.model_construct(
-        status="told",
-        describe=dict(described.describe),
-        batch=described.batch,
-        code=list(described.code),
-        files=None if files is None else list(files),
-    )
+    return Described.by(job.generator, made, job.survey).said
 
 
 def set_root(generator: Generator, root: str) -> None:

@@ -57,7 +57,6 @@ from typing import IO, Literal, NamedTuple
 from proxyguard.draw.catalog import is_ours, leaves_nothing
 from proxyguard.draw.confine import Confined, confine, confine_draw
 from proxyguard.draw.drawing import Fitter, Worker, tables
-from proxyguard.draw.explain import error_words, failure
 from proxyguard.draw.job import AnyJob, DrawJob, FitJob, Request, read_line
 from proxyguard.draw.messages import (
     Answer,
@@ -68,6 +67,8 @@ from proxyguard.draw.messages import (
     Ready,
     Refused,
     Unready,
+    error_words,
+    failure,
     made_answers,
     packed,
     receive,

@@ -4,11 +4,16 @@
 test. `requirement_bounds` and `estimated_means` are for reading and never decide. All of it takes
 statistics on the unit scale, of which the side that weakens a claim was rounded: the mean for
 validation up, the mean for violation down (`evidence.releases`).
+
+Where a release's own answer tells between which ends its losses lie, tests and bounds are those of
+losses on that range, with the limit that is there (theory section 1, *Ranges of answers*): capitals
+were, and the rest is put on it here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,9 +21,9 @@ import numpy as np
 from proxyguard.errors import LossMismatch
 from proxyguard.exact import mean as exact_mean
 from proxyguard.exact.rounding import Array, Integers, at_most, round_down, round_up
-from proxyguard.losses.cell import Column
+from proxyguard.losses.cell import Column, unit_ends
 from proxyguard.registry.design import Design, Sampling, Stratified
-from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.test import ComponentTest, Statistics, pvalues
 
 Pair = tuple[Array, Array]  # validation, violation
@@ -55,13 +60,13 @@ def component_pvalues(
     Each is super-uniform under its null on the designs that `ComponentTest.samplings`
     names (theory section 1). A requirement on which no record counts has p-value 1.
     """
-    # Each release has an answer, and so a limit, of its own: the tests below have one for all.
+    # Of a share that is counted each release has an answer, and so a limit, of its own.
     if requirement.indicator and test is ComponentTest.BINOMIAL and column.n:
         validation, violation = _share(column, requirement.limit, design)
     else:
+        ranged, v = on_own_range(column, requirement)
         validation, violation = (
-            pvalues(test, _Side(column, requirement.unit_limit, design, violation=against))
-            for against in (False, True)
+            pvalues(test, _Side(ranged, v, design, violation=against)) for against in (False, True)
         )
     # The union bound: over the thresholds that a violation is looked for at, and over the event
     # that a sample of members misleads (theory section 6, E2 and E7).
@@ -72,6 +77,38 @@ def component_pvalues(
         return validation, violation
     # What could not be measured meets nothing, and is no evidence of a violation either.
     return np.where(column.unmeasured, 1.0, validation), np.where(column.unmeasured, 1.0, violation)
+
+
+# What a limit may lose on its way to a release's own range, a thousandth wide at the least: it is
+# taken so much lower for validation, where the null is larger, and higher for violation.
+RANGE_GUARD = 1e-12
+
+
+def on_own_range(column: Column, requirement: Requirement) -> tuple[Column, float | Array]:
+    """Return the means and variances of releases on the range of each, and the limits there.
+
+    Capitals and counts of random indicators were made on that range. Of a share that was counted
+    the answer says it: 0 or 1 less that.
+    """
+    v = requirement.unit_limit
+    if column.ends is None and column.answer is not None and requirement.form is Form.QUERY:
+        told = np.stack([-column.answer, 1.0 - column.answer])
+        column = replace(column, ends=unit_ends(told, requirement))
+    if column.ends is None:
+        return column, v
+    low, high = column.ends
+    width = high - low
+
+    def put(mean: Array | None) -> Array | None:
+        return None if mean is None else np.clip((mean - low) / width, 0.0, 1.0)
+
+    def shrunk(variance: Array | None) -> Array | None:
+        return None if variance is None else variance / width**2
+
+    return replace(
+        column, mean=np.clip((column.mean - low) / width, 0.0, 1.0), mean_low=put(column.mean_low),
+        variance=shrunk(column.variance), variance_low=shrunk(column.variance_low),
+    ), (v - low) / width  # fmt: skip
 
 
 def _corrected(single: Array, tests: int, error: float) -> Array:
@@ -87,27 +124,35 @@ def _share(column: Column, limit: float, design: Design) -> Pair:
     A release is frozen before the target is read, so its answer is a constant of the test.
     Where answer and limit exceed 1 no share can, and the validation null is empty.
     """
-    against = column.violation_answer
-    if column.answer is None or against is None or column.count is None:
+    against = column.against
+    if (
+        column.answer is None
+        or against.answer is None
+        or column.count is None
+        or against.count is None
+    ):
         raise LossMismatch(
             "the binomial test of a share needs counts and answers, and these statistics have none"
         )
     # The limit is a sum in doubles, which `share_pvalue` takes a guard to its weaker side.
-    v, n = column.answer + limit, column.n
+    high, low, n = column.answer + limit, against.answer + limit, column.n
     identical = design.sampling is Sampling.IID
-    low = column.count if column.violation_count is None else column.violation_count
     return (
-        exact_mean.share_pvalue(column.count, n, v, identical=identical),
-        exact_mean.share_pvalue(n - low, n, 1.0 - (against + limit), identical=identical),
+        exact_mean.share_pvalue(column.count, n, high, identical=identical),
+        exact_mean.share_pvalue(n - against.count, n, 1.0 - low, identical=identical),
     )
 
 
 class _Side(Statistics):
     """The statistics of a column for validation; for violation, those of the losses reflected."""
 
-    def __init__(self, column: Column, v: float, design: Design, *, violation: bool) -> None:
-        super().__init__(column.n, 1.0 - v if violation else v)
-        self._column, self._design, self._violation = column, design, violation
+    def __init__(
+        self, column: Column, v: float | Array, design: Design, *, violation: bool
+    ) -> None:
+        limits = 1.0 - v if violation else v
+        super().__init__(column.n, limits if column.ends is None else limits - RANGE_GUARD)
+        self._column = column.against if violation else column
+        self._design, self._violation = design, violation
 
     @property
     def identical(self) -> bool:
@@ -120,28 +165,25 @@ class _Side(Statistics):
     @property
     def mean(self) -> Array:
         # Each way the mean of its weaker side: rounded up, or rounded down and reflected.
-        return 1.0 - self._column.violation_mean if self._violation else self._column.mean
+        return 1.0 - self._column.mean if self._violation else self._column.mean
 
     @property
     def variance(self) -> Array:
-        column = self._column
-        variance = column.violation_variance if self._violation else column.variance
+        variance = self._column.variance
         return super().variance if variance is None else variance
 
     @property
     def count(self) -> Integers:
-        counted = self._counted(self._column.count, self._column.violation_count)
-        return super().count if counted is None else counted
+        count = self._column.count
+        return super().count if count is None else self._reflected(count)
 
     @property
     def indicators(self) -> Integers:
-        counted = self._counted(self._column.indicators, self._column.violation_indicators)
-        return super().indicators if counted is None else counted
+        ones = self._column.indicators
+        return super().indicators if ones is None else self._reflected(ones)
 
-    def _counted(self, high: Integers | None, low: Integers | None) -> Integers | None:
-        if not self._violation:
-            return high
-        return None if low is None else self.n - low
+    def _reflected(self, count: Integers) -> Integers:
+        return self.n - count if self._violation else count
 
     @property
     def log_peak(self) -> Array:
@@ -200,6 +242,14 @@ def requirement_bounds(
             limits = _tested_limits
         upper, lower, name = limits(column, requirement, design, delta)
         low = 1.0 - lower
+        if np.all(upper >= 1.0):
+            name = f"{name}{UNBOUNDED}"
+        ends = on_own_range(column, requirement)[0].ends
+        if ends is not None:
+            # Means on their own range, put back: outwards by what rounding may lose.
+            least, most = ends
+            low = np.maximum(0.0, least + low * (most - least) - RANGE_GUARD)
+            upper = np.minimum(1.0, least + upper * (most - least) + RANGE_GUARD)
         if digits is not None:
             low, upper = round_down(low, digits), np.minimum(1.0, round_up(upper, digits))
         if column.unmeasured is not None:
@@ -209,7 +259,7 @@ def requirement_bounds(
             )
         lows.append(requirement.from_unit(low))
         highs.append(requirement.from_unit(upper))
-        names.append(f"{name}{UNBOUNDED}" if np.all(upper >= 1.0) else name)
+        names.append(name)
     return np.stack(lows, axis=1), np.stack(highs, axis=1), tuple(names)
 
 
@@ -230,7 +280,7 @@ def estimated_means(column: Column, requirement: Requirement) -> Array:
     return np.where(on, requirement.limit, requirement.from_unit(mean))
 
 
-def _mass(column: Column, mean: Array, v: float) -> Array:
+def _mass(column: Column, mean: Array, v: float | Array) -> Array:
     """Return the mean over clusters of ``(m_c/m_max) mean_c``, or over records of their like."""
     share = column.size_share or 0.0
     return np.clip(mean - v * (1.0 - share), 0.0, share)
@@ -240,15 +290,15 @@ def _ratio_limits(
     column: Column, requirement: Requirement, design: Design, delta: float
 ) -> tuple[Array, Array, str]:
     """Limits of a ratio of two means over clusters, half of ``delta`` for each of them."""
+    column, v = on_own_range(column, requirement)
     half, share = delta / 2.0, column.size_share or 0.0
     weighted = design.sampling is Sampling.WEIGHTED
     upper_limit = partial(
         exact_mean.hoeffding_upper if weighted else exact_mean.chernoff_upper, delta=half
     )
     n = effective_size(column, design) if weighted else column.n
-    v = requirement.unit_limit
     mass_high = upper_limit(_mass(column, column.mean, v), n)
-    mass_low = 1.0 - upper_limit(1.0 - _mass(column, column.violation_mean, v), n)
+    mass_low = 1.0 - upper_limit(1.0 - _mass(column, column.against.mean, v), n)
     share_high, share_low = upper_limit(share, n), 1.0 - upper_limit(1.0 - share, n)
     # A share that may be 0 says nothing: the quotient is then huge, and 1 is the upper limit.
     upper = np.minimum(1.0, mass_high / np.maximum(share_low, 1e-300))
@@ -274,7 +324,9 @@ def _limits(
     column: Column, requirement: Requirement, design: Design, delta: float
 ) -> tuple[Array, Array, str]:
     """Return the upper limit of the mean, that of the reflected mean, and the test's name."""
-    mean, low, n = column.mean, column.violation_mean, column.n
+    column, _ = on_own_range(column, requirement)
+    against = column.against
+    mean, low, n = column.mean, against.mean, column.n
     # Of no record or one nothing is said: all of the unit interval, whatever the test.
     if n < 2:
         return np.ones(mean.size), np.ones(mean.size), "none"
@@ -285,11 +337,12 @@ def _limits(
             exact_mean.hoeffding_upper(1.0 - low, size, delta=delta),
             "hoeffding",
         )
-    variance, against = column.variance, column.violation_variance
-    if design.sampling is Sampling.IID and variance is not None and against is not None:
+    high_variance, low_variance = column.variance, against.variance
+    iid = design.sampling is Sampling.IID
+    if iid and high_variance is not None and low_variance is not None:
         return (
-            exact_mean.empirical_bernstein_upper(mean, variance, n, delta=delta),
-            exact_mean.empirical_bernstein_upper(1.0 - low, against, n, delta=delta),
+            exact_mean.empirical_bernstein_upper(mean, high_variance, n, delta=delta),
+            exact_mean.empirical_bernstein_upper(1.0 - low, low_variance, n, delta=delta),
             "empirical_bernstein",
         )
     return (

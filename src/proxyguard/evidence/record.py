@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.documents.evidence import (
-    Amounts,
     ColumnRecord,
     Derived,
     GroupEvidence,
@@ -23,7 +22,9 @@ from proxyguard.documents.evidence import (
     Numbers,
 )
 from proxyguard.errors import SealError
+from proxyguard.evidence.component import on_own_range
 from proxyguard.evidence.releases import ReleaseEvidence, evidence_of, is_published
+from proxyguard.exact.betting import ROOM
 from proxyguard.exact.rounding import GUARD, Array
 from proxyguard.losses.cell import Column, Reading, share_column
 from proxyguard.losses.records import record_weights
@@ -39,6 +40,8 @@ from proxyguard.registry.design import (
 from proxyguard.registry.requirement import Form, Requirement
 
 _COUNTS = ("count", "indicators", "count_low", "indicators_low")
+# The types of arrays that are no doubles.
+_KINDS = {**dict.fromkeys((*_COUNTS, "missing"), "i8"), "unmeasured": "?"}
 
 
 def evidence_record(evidence: ReleaseEvidence) -> GroupEvidence:
@@ -118,7 +121,7 @@ def _check_shapes(column: Column, name: str, releases: int) -> None:
         statistic = getattr(column, field.name)
         if not isinstance(statistic, np.ndarray):
             continue
-        pair = field.name.startswith("log_")  # for and against, each of all releases
+        pair = field.name.startswith("log_") or field.name == "ends"  # both ways of all releases
         shape = (2, releases) if pair else (releases,)
         if statistic.shape[: len(shape)] != shape or statistic.ndim > 2:
             raise SealError(f"{name}: {field.name} is not of {releases} releases")
@@ -202,7 +205,8 @@ def check_counts(
     for j, (requirement, column) in enumerate(
         zip(reading.requirements, record.columns, strict=True)
     ):
-        counted = column.n
+        counted, read = column.n, _read_column(column)
+        _check_shapes(read, requirement.name, len(record.releases))
         known = sizes[requirement.group]
         if known.units != counted:
             raise SealError(
@@ -229,9 +233,9 @@ def check_counts(
         if column.unmeasured is not None and requirement.form is not Form.EXPOSURE:
             raise SealError(f"{requirement.name}: every release has losses, and none is unmeasured")
         if column.answer is not None:
-            _check_share(_read_column(column), requirement)
-        _check_ranges(_read_column(column), reading, j, len(record.releases))
-        _check_fills(_read_column(column), requirement, design)
+            _check_share(read, requirement)
+        _check_ranges(read, reading, j)
+        _check_fills(read, requirement, design)
 
 
 def _check_weight(
@@ -277,7 +281,7 @@ def _check_fills(column: Column, requirement: Requirement, design: Design) -> No
         return
     # Theory 1, missing losses: x+ - x- is 1 where one is missing, and 0 elsewhere, so that the two
     # means are sum of omega_i over the missing apart.
-    apart = column.mean - column.violation_mean
+    apart = column.mean - column.against.mean
     low, high = _filled(column, missing, design)
     close = (apart >= low - SLACK) & (apart <= high + SLACK)
     if column.mean_low is None or not np.all(close & (missing >= 0)):
@@ -325,7 +329,7 @@ def _filled(column: Column, missing: NDArray[np.int64], design: Design) -> tuple
     return low, np.minimum(high, 1.0 if share is None else share)
 
 
-def _check_ranges(column: Column, reading: Reading, j: int, releases: int) -> None:
+def _check_ranges(column: Column, reading: Reading, j: int) -> None:
     """Raise where a statistic is beyond what any losses of ``n`` records give."""
     requirement, n = reading.requirements[j], column.n
     # What rounding up may add to a number, where statistics are published rounded.
@@ -341,12 +345,10 @@ def _check_ranges(column: Column, reading: Reading, j: int, releases: int) -> No
         statistic = getattr(column, what)
         if statistic is None:
             continue
-        statistic = np.asarray(statistic)
-        shape = () if what == "size_share" else (releases,)
-        if statistic.shape[: len(shape)] != shape:
-            raise SealError(f"{requirement.name}: {what} is not of {releases} releases")
         if not np.all((statistic >= low) & (statistic <= high * (1.0 + GUARD))):
             raise SealError(f"{requirement.name}: {what} is not between {low:g} and {high:g}")
+    if column.ends is not None:
+        _check_ends(column.ends, requirement)
     if column.answer is None and n:
         pairs = [(column.mean, column.variance, column.count)]
         if column.mean_low is not None:
@@ -359,12 +361,22 @@ def _check_ranges(column: Column, reading: Reading, j: int, releases: int) -> No
         capital = getattr(column, what)
         if capital is None:
             continue
-        if capital.shape != (2, releases):
-            raise SealError(f"{requirement.name}: {what} is not of {releases} releases")
         if not np.all(np.isfinite(capital) & (capital <= _largest_capital(column, reading, j))):
             raise SealError(
                 f"{requirement.name}: {what} is more than any bet gains on {n} losses of this mean"
             )
+
+
+def _check_ends(ends: Array, requirement: Requirement) -> None:
+    """Raise unless these can be ends of losses of answers to a query, with the limit between them.
+
+    Whether they are those of the releases' own answers says whoever has the releases.
+    """
+    low, high = ends
+    v = requirement.unit_limit
+    inside = (low >= 0.0) & (low <= max(0.0, v - ROOM)) & (high >= min(1.0, v + ROOM))
+    if requirement.form is not Form.QUERY or not np.all(inside & (high <= 1.0)):
+        raise SealError(f"{requirement.name}: no releases' losses have such ends")
 
 
 def _check_moments(
@@ -443,13 +455,15 @@ def _largest_capital(column: Column, reading: Reading, j: int) -> NDArray[np.flo
     and ``C = 1 + (mean of w (v - u))/(1 - v)``, which is the largest at ``p = C/e``. Strata with
     weights of their own make those weights ``w``, as shares of the largest.
     """
-    v, n = reading.requirements[j].unit_limit, column.n
+    column, v = on_own_range(column, reading.requirements[j])
+    n = column.n
     share = 1.0 if column.size_share is None else column.size_share
     # Rounded means were rounded apart: each direction takes the one that allows more.
-    means = np.stack([column.violation_mean, 1.0 - column.mean])
-    if reading.requirements[j].fills_missing:  # each has a mean of its own, which is not rounded
-        means = np.stack([column.mean, 1.0 - column.violation_mean])
-    limits = np.array([v, 1.0 - v])[:, None]
+    most, least = column.mean, column.against.mean
+    if not reading.requirements[j].fills_missing:  # else each has a mean of its own, not rounded
+        most, least = least, most
+    means = np.stack([most, 1.0 - least])
+    limits = np.stack(np.broadcast_arrays(v, 1.0 - v)).reshape(2, -1)
     scale = 1.0 / max(n * _unit_weights(reading.design, n)[1], 1.0)
     mass = scale * np.clip(means - limits * (1.0 - share), 0.0, share)
     largest = 1.0 + (limits * scale * share - mass) / (1.0 - limits)
@@ -492,25 +506,15 @@ def _column_record(column: Column) -> ColumnRecord:
 
 def _read_column(record: ColumnRecord) -> Column:
     """Return the statistics of one requirement as arrays."""
+    arrays = {}
+    for field in fields(Column):
+        statistic = getattr(record, field.name)
+        if statistic is not None and field.name not in ("n", "size_share"):
+            # As doubles the texts "inf" and "-inf" are numbers too.
+            arrays[field.name] = np.array(statistic, dtype=_KINDS.get(field.name, "f8"))
+    mean = arrays.pop("mean")
     return Column(
-        n=record.n,
-        mean=np.array(record.mean, dtype=np.float64),
-        variance=_reals(record.variance),
-        count=_counts(record.count),
-        answer=_reals(record.answer),
-        indicators=_counts(record.indicators),
-        size_share=record.size_share,
-        log_peak=_reals(record.log_peak),
-        log_final=_reals(record.log_final),
-        log_evalue=_reals(record.log_evalue),
-        block_means=_reals(record.block_means),
-        mean_low=_reals(record.mean_low),
-        count_low=_counts(record.count_low),
-        indicators_low=_counts(record.indicators_low),
-        answer_low=_reals(record.answer_low),
-        variance_low=_reals(record.variance_low),
-        missing=_counts(record.missing),
-        unmeasured=None if record.unmeasured is None else np.array(record.unmeasured, dtype=bool),
+        n=record.n, mean=mean, size_share=record.size_share, **{"variance": None, **arrays}
     )
 
 
@@ -530,11 +534,3 @@ def _row(numbers: list[float]) -> Numbers:
 
 
 _INFINITIES: dict[float, Literal["inf", "-inf"]] = {inf: "inf", -inf: "-inf"}
-
-
-def _reals(numbers: Numbers | Matrix | None) -> NDArray[np.float64] | None:
-    return None if numbers is None else np.array(numbers, dtype=np.float64)  # reads "inf" too
-
-
-def _counts(counts: Amounts | None) -> NDArray[np.int64] | None:
-    return None if counts is None else np.array(counts, dtype=np.int64)

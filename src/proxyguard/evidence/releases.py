@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from math import ceil, log10
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,16 @@ from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
 CountArray = NDArray[np.int64]
+
+
+def _few_digits(means: Array, requirement: Requirement) -> Array:
+    """Return means that were rounded on the unit scale without what the way back adds.
+
+    0.01 comes back as 0.010000000000000009, and whoever rounds that up shows 0.01001. It is shown
+    and decides nothing.
+    """
+    largest = max(abs(requirement.low), abs(requirement.high))
+    return np.asarray(np.round(means, 13 - ceil(log10(largest))))
 
 
 def publish(column: Column, digits: int) -> Column:
@@ -75,7 +86,8 @@ def publish(column: Column, digits: int) -> Column:
             "a mean over records of clusters, or over weights, is a ratio of two target means, "
             "which no rounding of both weakens; register no disclosure with it"
         )
-    count, count_low = _counts(column.count, column.violation_count, column.n, digits)
+    against = column.against
+    count, count_low = _counts(column.count, against.count, column.n, digits)
     if column.answer is not None and count is not None:
         answer, answer_low = column.answer, column.answer_low
         if answer_low is not None:
@@ -84,9 +96,7 @@ def publish(column: Column, digits: int) -> Column:
             answer_low = np.minimum(1.0, round_up(answer_low, digits))
         shares = share_column(column.n, count, answer, count_low, answer_low)
         return replace(shares, unmeasured=column.unmeasured)
-    indicators, indicators_low = _counts(
-        column.indicators, column.violation_indicators, column.n, digits
-    )
+    indicators, indicators_low = _counts(column.indicators, against.indicators, column.n, digits)
     variance = column.variance
     if variance is not None:
         # A two-valued loss has the variance that its count says: rounded alone it would say more.
@@ -99,7 +109,7 @@ def publish(column: Column, digits: int) -> Column:
     return replace(
         column,
         mean=np.minimum(1.0, round_up(column.mean, digits)),
-        mean_low=round_down(column.violation_mean, digits),
+        mean_low=round_down(against.mean, digits),
         variance=variance,
         count=count,
         count_low=count_low,
@@ -125,17 +135,15 @@ def is_published(column: Column, digits: int, thresholds: int = 1) -> bool:
     """
     if _differ(column, publish(column, digits)):
         return False
+    against = column.against
     if column.answer_low is None:
         step = 1.5 * 10.0**-digits  # neighbouring multiples are one step apart, others two
-        apart = column.mean - column.violation_mean
+        apart = column.mean - against.mean
         if not np.all((apart >= 0.0) & (apart < step)):
             return False
     elif thresholds > 1:
         return True
-    counts = (
-        (column.count, column.violation_count),
-        (column.indicators, column.violation_indicators),
-    )
+    counts = (column.count, against.count), (column.indicators, against.indicators)
     return all(
         _neighbours(high, low, column.n, digits)
         for high, low in counts
@@ -308,6 +316,8 @@ def evidence_of(
             (column,), (requirement,), reading.design, delta=bounds_level, digits=digits
         )
         mean = estimated_means(column, requirement)
+        if digits is not None:
+            mean = _few_digits(mean, requirement)
         for whole, joined in zip(
             (pvalues, violation_pvalues, estimates, lower, upper),
             (*pair, mean, low[:, 0], high[:, 0]),

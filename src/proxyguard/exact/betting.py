@@ -25,12 +25,18 @@ TRUNCATION = 0.9
 STAKES = tuple(float(f) for f in TRUNCATION * np.geomspace(1.0 / 64.0, 1.0, 16))
 
 
+# How far a limit is from the ends of a column's numbers at the least: a bet that could not lose
+# would have no bound.
+ROOM = 1e-3
+
+
 class BettingCapital:
     """Log capital of the predictable plug-in bet, in both directions, one bet a column.
 
     ``lambda_i = min(sqrt(2 log(1/t) / (n s2_{i-1})), c/(1 - v))`` with the running mean
     and variance of theory section 1. The violation direction bets on ``1 - u`` against
-    ``1 - v``; its running variance is the same number, so both share one pass.
+    ``1 - v``; its running variance is the same number, so both share one pass. Where the numbers
+    of a column lie in a narrower range than [0, 1], its ``ends``, all of this is meant on that.
 
     Guarantee
     ---------
@@ -40,8 +46,9 @@ class BettingCapital:
     """
 
     def __init__(
-        self, *, columns: int, n: int, v: ArrayLike, level: float, violation_level: float | None
-    ) -> None:
+        self, *, columns: int, n: int, v: ArrayLike, level: float, violation_level: float | None,
+        ends: Array | None = None,
+    ) -> None:  # fmt: skip
         if n < 1:
             raise ValueError(f"betting needs at least one record, got n = {n}")
         checks.level(level, "level")
@@ -59,13 +66,17 @@ class BettingCapital:
         self._violation_stake = (
             None if violation_level is None else float(np.sqrt(-2.0 * np.log(violation_level) / n))
         )
-        self._sum = np.full((columns, 1), 0.5)
-        self._square = np.full((columns, 1), 0.25)
+        low, high = _ends(ends, self._v)
+        self._caps = TRUNCATION / (high - self._v), TRUNCATION / (self._v - low)
+        # One pseudo-observation, in the middle of the range.
+        self._sum = np.full((columns, 1), (low + high) / 2.0)
+        self._square = np.full((columns, 1), ((high - low) / 2.0) ** 2)
+        self._error = _log_error(n) * _largest_stake(ends, self._caps)
         self._final = np.zeros((2, columns))
         self._peak = np.zeros((2, columns))
 
     def update(self, u: Array) -> None:
-        """Bet on the next records, ``u`` of shape (columns, records) in [0, 1]."""
+        """Bet on the next records, ``u`` of shape (columns, records), within the ends."""
         m = u.shape[1]
         if self._seen + m > self._n:
             raise ValueError(f"declared {self._n} records, got at least {self._seen + m}")
@@ -89,12 +100,12 @@ class BettingCapital:
         np.divide(1.0, rate, out=rate)
         gain = np.subtract(self._v, u, out=work)
         stake = np.multiply(rate, self._stake, out=total)
-        np.minimum(stake, TRUNCATION / (1.0 - self._v), out=stake)
+        np.minimum(stake, self._caps[0], out=stake)
         self._bet(0, stake, gain)
         if self._violation_stake is not None:
             # The other direction gains what this one loses: the same bet with negative stakes.
             rate *= -self._violation_stake
-            np.maximum(rate, -TRUNCATION / self._v, out=rate)
+            np.maximum(rate, -self._caps[1], out=rate)
             self._bet(1, rate, gain)
         self._seen += m
 
@@ -109,12 +120,12 @@ class BettingCapital:
     def log_peak(self) -> Array:
         """Return ``log max_i K_i``, never overstated: (2, columns), validation first."""
         self._require_all()
-        return np.maximum(0.0, self._peak - _log_error(self._n))
+        return np.maximum(0.0, self._peak - self._error)
 
     def log_final(self) -> Array:
         """Return ``log K_n``, an e-value's logarithm, never overstated: (2, columns)."""
         self._require_all()
-        return self._final - _log_error(self._n)
+        return self._final - self._error
 
     def pvalues(self) -> Array:
         """Return ``min(1, 1/max_i K_i)``: (2, columns), validation first."""
@@ -129,7 +140,9 @@ class FixedCapital:
     """Log capital of registered stakes, averaged over a grid, in both directions.
 
     A record in stratum ``g`` has weight ``omega = w_g/n_g``. With fractions ``f`` of the
-    largest stake, ``E = mean over f of prod_s (1 + f (omega_s/max omega)(v - u_s)/(1 - v))``.
+    largest stake, ``E = mean over f of prod_s (1 + f (omega_s/max omega)(v - u_s)/(1 - v))``. A
+    stake must leave something whatever the record: where the numbers of a column end below 1, at
+    ``high``, it may be as large as ``1/(high - v)``.
 
     Guarantee
     ---------
@@ -139,8 +152,9 @@ class FixedCapital:
     """
 
     def __init__(
-        self, *, columns: int, v: float, largest_weight: float, stakes: Sequence[float] = STAKES
-    ) -> None:
+        self, *, columns: int, v: float, largest_weight: float, stakes: Sequence[float] = STAKES,
+        ends: Array | None = None,
+    ) -> None:  # fmt: skip
         if not stakes or not all(0.0 < f < 1.0 for f in stakes):
             raise ValueError(f"stakes must lie in (0, 1), got {tuple(stakes)}")
         if not 0.0 < v < 1.0:
@@ -149,6 +163,9 @@ class FixedCapital:
             raise ValueError(f"weights must be positive, got {largest_weight}")
         self._seen, self._v, self._largest = 0, v, largest_weight
         self._stakes = tuple(stakes)
+        low, high = _ends(ends, np.asarray(v))
+        self._caps = 1.0 / (high - v), -1.0 / (v - low)
+        self._scale = _largest_stake(ends, self._caps)
         self._log = np.zeros((2, columns, len(stakes)))
 
     def update(self, u: Array, weights: Array) -> None:
@@ -160,7 +177,7 @@ class FixedCapital:
             )
         gain = (self._v - u) * np.minimum(weights / self._largest, 1.0)
         bet = np.empty_like(gain)
-        for direction, cap in ((0, 1.0 / (1.0 - self._v)), (1, -1.0 / self._v)):
+        for direction, cap in enumerate(self._caps):
             for g, fraction in enumerate(self._stakes):
                 np.multiply(gain, fraction * cap, out=bet)
                 np.log1p(bet, out=bet)
@@ -170,7 +187,7 @@ class FixedCapital:
     def log_evalue(self) -> Array:
         """Return ``log E``, never overstated: (2, columns), validation first."""
         average = special.logsumexp(self._log, axis=2) - np.log(len(self._stakes))
-        return np.asarray(average) - _log_error(self._seen)
+        return np.asarray(average) - _log_error(self._seen) * self._scale
 
     def pvalues(self) -> Array:
         """Return ``min(1, 1/E)``: (2, columns), validation first."""
@@ -240,6 +257,23 @@ def _invert(u: Array, holds: Callable[[Array], NDArray[np.bool_]]) -> Array:
     rows = u.shape[0]
     _, first = bracket_switch(holds, np.zeros(rows), np.ones(rows))
     return weaken_upper(first)
+
+
+def _ends(ends: Array | None, v: Array) -> tuple[Array, Array]:
+    """Return the least and the greatest number that each column can have, as bets see them."""
+    if ends is None:
+        return np.asarray(0.0), np.asarray(1.0)
+    low, high = ends[0][:, None], ends[1][:, None]
+    if not np.all((low >= 0.0) & (low < v) & (v < high) & (high <= 1.0)):
+        raise ValueError(f"limits must lie between the ends of [0, 1], got {v} in {ends}")
+    return low, high
+
+
+def _largest_stake(ends: Array | None, caps: tuple[Array, Array]) -> Array:
+    """Return by how much more than on [0, 1] a rounded number may move a bet, by column."""
+    if ends is None:
+        return np.asarray(1.0)
+    return np.maximum(1.0, np.maximum(*(np.abs(cap[:, 0]) for cap in caps)))
 
 
 def _log_error(n: int) -> float:

@@ -21,7 +21,6 @@ from proxyguard.exposure.representation import (
     NumberColumn,
     Representation,
     TextColumn,
-    coded,
     fit_column,
 )
 
@@ -58,7 +57,7 @@ class MixedRows:
     def _encoded(self, frame: pd.DataFrame) -> tuple[list[Array], list[Indices]]:
         numbers = [column.in_units(frame, column.width) for column in self._numbers]
         codes = [
-            coded(column.filled(frame), known)
+            column.numbered(frame, known)
             for column, known in zip(self._texts, self._known, strict=True)
         ]
         return numbers, codes

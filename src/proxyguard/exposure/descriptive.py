@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ from proxyguard.exact.rounding import Array
 from proxyguard.exposure.geometry import Neighbors
 from proxyguard.exposure.representation import Rows
 from proxyguard.seal.fingerprint import canonical_value
-from proxyguard.tables.columns import as_texts, is_number
+from proxyguard.tables.columns import as_texts, coded, is_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,39 +45,26 @@ class Copies:
 
     def __init__(self, members: pd.DataFrame) -> None:
         self._names = [str(name) for name in members.columns]
-        self._numbers = [name for name in self._names if is_number(members[name])]
-        self._texts = {
-            name: {
-                text: k
-                for k, text in enumerate(
-                    dict.fromkeys(map(canonical_value, as_texts(members[name]).unique()))
-                )
-            }
-            for name in self._names
-            if name not in self._numbers
-        }
+        self._texts: dict[str, dict[str, int]] = {}
+        for name in self._names:
+            if not is_number(members[name]):
+                texts = map(canonical_value, as_texts(members[name]).unique())
+                self._texts[name] = {text: k for k, text in enumerate(dict.fromkeys(texts))}
         self._keys = self._keys_of(members)
         self._known = set(self._keys)
 
     def _keys_of(self, frame: pd.DataFrame) -> list[bytes | None]:
         """Return a key of each row; nothing where a text of it is no member's."""
-        import pandas as pd
-
         keyed = np.empty((len(frame), len(self._names)))
-        for k, name in enumerate(self._names):
-            column = frame[name]
-            if name in self._texts:
-                places, texts = pd.factorize(as_texts(column), use_na_sentinel=False)
-                known = self._texts[name]
-                codes = np.array([known.get(canonical_value(str(t)), -1) for t in texts], dtype=int)
-                keyed[:, k] = codes[places]
-                continue
-            keyed[:, k] = np.asarray(column, dtype=np.float64)
-            keyed[np.isnan(keyed[:, k]), k] = np.nan  # one NaN of the many that there are
-            keyed[keyed[:, k] == 0.0, k] = 0.0  # and not -0.0
         unknown = np.zeros(len(frame), dtype=bool)
         for k, name in enumerate(self._names):
-            if name in self._texts:
+            known = self._texts.get(name)
+            if known is None:
+                keyed[:, k] = np.asarray(frame[name], dtype=np.float64)
+                keyed[np.isnan(keyed[:, k]), k] = np.nan  # one NaN of the many that there are
+                keyed[keyed[:, k] == 0.0, k] = 0.0  # and not -0.0
+            else:
+                keyed[:, k] = coded(as_texts(frame[name]), partial(_number, known))
                 unknown |= keyed[:, k] < 0.0
         return [None if lost else row.tobytes() for row, lost in zip(keyed, unknown, strict=True)]
 
@@ -87,6 +75,14 @@ class Copies:
         ------
         KeyError
             A column is missing.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> members = pd.DataFrame({"age": [40.0, 51.0], "job": ["clerk", "smith"]})
+        >>> records = pd.DataFrame({"job": ["smith", "smith"], "age": [51, 40]})
+        >>> Copies(members).among(records).tolist()
+        [True, False]
         """
         keys = self._keys_of(release)
         return np.array([key is not None and key in self._known for key in keys], dtype=np.bool_)
@@ -95,6 +91,10 @@ class Copies:
         """Return which members a release has a copy of."""
         keys = set(self._keys_of(release))
         return np.array([key in keys for key in self._keys], dtype=np.bool_)
+
+
+def _number(known: dict[str, int], text: object) -> int:
+    return known.get(canonical_value(str(text)), -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -26,9 +26,16 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from proxyguard.draw.catalog import load_callable
-from proxyguard.draw.child import LENGTH, ChildLine, answer_once, put, refuse_without_fork, started
 from proxyguard.draw.confine import Needs, confine, leave_network
-from proxyguard.draw.processes import in_a_fork
+from proxyguard.draw.processes import (
+    LENGTH,
+    ChildLine,
+    answer_once,
+    in_a_fork,
+    put,
+    refuse_without_fork,
+    started,
+)
 from proxyguard.errors import AttackRefused, UntrustedCode
 from proxyguard.exact.rounding import Array
 from proxyguard.tables.files import read_table_bytes, table_bytes

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from proxyguard.errors import TableError, UnsupportedDesign
 from proxyguard.exact.rounding import Array
-from proxyguard.tables.columns import Series, as_texts, is_number
+from proxyguard.tables.columns import Series, as_texts, coded, is_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,7 +139,11 @@ class TextColumn:
 
     def codes(self, frame: pd.DataFrame) -> NDArray[np.intp]:
         """Return the number of each row's category, -1 for an unknown one."""
-        return coded(self.filled(frame), {text: k for k, text in enumerate(self.categories)})
+        return self.numbered(frame, {text: k for k, text in enumerate(self.categories)})
+
+    def numbered(self, frame: pd.DataFrame, numbers: Mapping[str, int]) -> NDArray[np.intp]:
+        """Return the number of each row's text, filled in; -1 where it has none."""
+        return coded(self.filled(frame), lambda text: numbers.get(str(text), -1))
 
 
 def fit_column(reference: pd.DataFrame, name: str) -> NumberColumn | TextColumn:
@@ -159,15 +163,6 @@ def fit_column(reference: pd.DataFrame, name: str) -> NumberColumn | TextColumn:
     if _is_dated(texts):
         return NumberColumn.fit(name, _days(texts), dated=True)
     return TextColumn.fit(name, texts)
-
-
-def coded(texts: NDArray[np.object_], numbers: dict[str, int]) -> NDArray[np.intp]:
-    """Return the number of each text, -1 where it has none; each different text is asked once."""
-    import pandas as pd
-
-    places, distinct = pd.factorize(texts, use_na_sentinel=False)
-    known = np.array([numbers.get(str(text), -1) for text in distinct], dtype=np.intp)
-    return known[np.asarray(places)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

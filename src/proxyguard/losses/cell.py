@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.errors import LossMismatch
-from proxyguard.exact.betting import STAKES, BettingCapital, FixedCapital
+from proxyguard.exact.betting import ROOM, STAKES, BettingCapital, FixedCapital
 from proxyguard.exact.rounding import Array, count_variance
 from proxyguard.exact.sums import ExactSums, run_sums
 from proxyguard.losses.records import AnyArray, record_weights
@@ -162,6 +162,8 @@ def random_order(n: int, seed: int) -> NDArray[np.intp]:
     return generator(seed, 0).permutation(n)
 
 
+# Statistics of a column that violation may read others of, under these names with ``_low``.
+TWICE = ("mean", "variance", "count", "answer", "indicators")
 # Records bet on at once, so that the workspace of a tile stays in cache.
 BETS = 2048
 
@@ -204,6 +206,7 @@ class Column:
     variance: Array | None  # (R,) Bessel; None when moments came without it
     count: NDArray[np.int64] | None = None  # (R,) losses at the upper bound, if two-valued
     answer: Array | None = None  # (R,) of a share: what the release says, and count is of ones
+    ends: Array | None = None  # (2, R) between which each release's losses lie, where told
     indicators: NDArray[np.int64] | None = None  # (R,) of randomized_binomial
     size_share: float | None = None  # mean share of the largest weight, where units weigh
     log_peak: Array | None = None  # (2, R) of betting
@@ -219,29 +222,31 @@ class Column:
     missing: NDArray[np.int64] | None = None  # (R,) losses that were filled
 
     @property
-    def violation_mean(self) -> Array:
-        """The mean that speaks against a release: rounded down, where it is rounded."""
-        return self.mean if self.mean_low is None else self.mean_low
+    def against(self) -> Column:
+        """The statistics that speak against a release, each under its own name.
 
-    @property
-    def violation_variance(self) -> Array | None:
-        """The variance of the losses that speak against a release."""
-        return self.variance if self.variance_low is None else self.variance_low
+        Those that are kept twice are those of violation: a mean rounded down, for one.
+        """
+        kept = {name: getattr(self, f"{name}_low") for name in TWICE}
+        return replace(self, **{name: low for name, low in kept.items() if low is not None})
 
-    @property
-    def violation_count(self) -> NDArray[np.int64] | None:
-        """The count that speaks against a release."""
-        return self.count if self.count_low is None else self.count_low
 
-    @property
-    def violation_answer(self) -> Array | None:
-        """The answer that speaks against a release."""
-        return self.answer if self.answer_low is None else self.answer_low
+def unit_ends(ends: Array, requirement: Requirement) -> Array:
+    """Return the ends of each release's losses on the unit scale, the limit between them.
 
-    @property
-    def violation_indicators(self) -> NDArray[np.int64] | None:
-        """The randomized count that speaks against a release."""
-        return self.indicators if self.indicators_low is None else self.indicators_low
+    Parameters
+    ----------
+    ends
+        The least and the greatest loss that each release can have, (2, R), on the registered scale:
+        functions of what was frozen before the target was read.
+    requirement
+        Whose bounds are those of all releases.
+    """
+    low, high = (ends - requirement.low) / requirement.width
+    v = requirement.unit_limit
+    return np.stack(
+        [np.clip(np.minimum(low, v - ROOM), 0.0, 1.0), np.clip(np.maximum(high, v + ROOM), 0, 1)]
+    )
 
 
 def share_column(
@@ -280,7 +285,10 @@ def _share_mean(n: int, count: NDArray[np.int64], answer: Array) -> Array:
 class Cell:
     """Running statistics of one requirement for a block of releases."""
 
-    def __init__(self, reading: Reading, j: int, columns: int, n: int, n_blocks: int) -> None:
+    def __init__(
+        self, reading: Reading, j: int, columns: int, n: int, n_blocks: int,
+        ends: Array | None = None,
+    ) -> None:  # fmt: skip
         self._requirement = reading.requirements[j]
         self._test = reading.tests[j]
         self._n = 0
@@ -298,6 +306,7 @@ class Cell:
         self._betting: BettingCapital | None = None
         self._fixed: FixedCapital | None = None
         v = self._requirement.unit_limit
+        self._ends = ends
         if self._test is ComponentTest.BETTING and n > 0:
             self._betting = BettingCapital(
                 columns=columns,
@@ -305,6 +314,7 @@ class Cell:
                 v=v,
                 level=reading.level,
                 violation_level=reading.violation_level,
+                ends=ends,
             )
         if self._test is ComponentTest.BETTING_FIXED:
             self._fixed = FixedCapital(
@@ -313,6 +323,7 @@ class Cell:
                 # Of the design, not of the records: stakes are bounded before the first is read.
                 largest_weight=float(self._weights[-1]) if self._weights.size else 1.0,
                 stakes=reading.stakes,
+                ends=ends,
             )
 
     def add(self, tile: Array, unit: Units, uniforms: Array | None) -> None:
@@ -332,6 +343,9 @@ class Cell:
             self._size_sum += float(shares.sum())
             v = requirement.unit_limit
             tile = np.clip(v + unit.shares * (tile - v), 0.0, 1.0)
+        if self._ends is not None:
+            # Between both ends is the limit, and so is every mean of a unit, but for rounding.
+            tile = np.clip(tile, self._ends[0][:, None], self._ends[1][:, None])
         self._merge(tile)
         weights = unit.weights
         if weights is not None:
@@ -340,8 +354,12 @@ class Cell:
         if uniforms is not None:
             # By position: a subgroup has the uniforms of its own records, in the order of reading.
             drawn = uniforms if unit.clusters is not None else unit.select(uniforms)
+            shown = tile
+            if self._ends is not None:
+                low, high = self._ends[0][:, None], self._ends[1][:, None]
+                shown = (tile - low) / (high - low)
             # Strictly: a uniform of [0, 1) is below u with probability u, at 0 and at 1 too.
-            self._indicators += np.count_nonzero(drawn < tile, axis=1)
+            self._indicators += np.count_nonzero(drawn < shown, axis=1)
         if self._betting is not None:
             for start in range(0, tile.shape[1], BETS):
                 self._betting.update(tile[:, start : start + BETS])
@@ -378,6 +396,7 @@ class Cell:
             mean=np.clip(self._mean(), 0.0, 1.0),
             variance=self._square / max(n - 1, 1),
             count=self._count if self._counts else None,
+            ends=self._ends,
             indicators=(
                 self._indicators if self._test is ComponentTest.RANDOMIZED_BINOMIAL else None
             ),
@@ -435,7 +454,8 @@ def join_fills(high: Column, low: Column, missing: NDArray[np.int64]) -> Column:
 def join_columns(columns: Sequence[Column]) -> Column:
     """Return the statistics of one requirement over blocks of releases, one after the other."""
     first = columns[0]
-    by_direction = ("log_peak", "log_final", "log_evalue")  # whose first axis is no release
+    # Whose first axis is no release.
+    by_direction = ("log_peak", "log_final", "log_evalue", "ends")
     joined = {}
     for name in Column.__dataclass_fields__:
         blocks = [getattr(column, name) for column in columns]

@@ -12,7 +12,7 @@ array ``losses``, and the names ``releases`` and ``requirements``) or a long or 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from os import PathLike
 from pathlib import Path
@@ -20,9 +20,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from proxyguard.errors import LossMismatch, UnreadValue
+from proxyguard.errors import LossMismatch, TableError, UnreadValue
 from proxyguard.exact.rounding import Array
+from proxyguard.losses.read import with_axes
 from proxyguard.losses.records import AnyArray, Records
+from proxyguard.printable import found
+from proxyguard.registry.fields import number
+from proxyguard.registry.numbers import canonical_value
+from proxyguard.registry.parts import RequirementPart
 from proxyguard.registry.target import TableReading
 from proxyguard.tables.columns import Series, as_text, typed
 from proxyguard.tables.files import as_frame, read_table
@@ -33,6 +38,8 @@ if TYPE_CHECKING:
 
 # The columns that make a table of losses a long one.
 KEYS = ("release", "record")
+# Files of arrays; all others hold tables.
+ARRAYS = (".npy", ".npz")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -68,9 +75,7 @@ class NamedLosses:
         if sorted(known) != sorted(names):
             raise LossMismatch(f"the losses are about {list(known)}, declared are {list(names)}")
         values = self.values[:, :, [known.index(name) for name in names]]
-        return NamedLosses(
-            values=values, releases=self.releases, records=self.records, requirements=tuple(names)
-        )
+        return replace(self, values=values, requirements=tuple(names))
 
     def in_order_of(self, records: Records) -> NamedLosses:
         """Return them with the records in the order of what is known of them, matched by id.
@@ -104,10 +109,23 @@ class NamedLosses:
                 "are not in records.ids; both are about the same records"
             )
         values = self.values[:, [known[name] for name in wanted]]
-        return NamedLosses(
-            values=values, releases=self.releases, records=tuple(wanted),
-            requirements=self.requirements,
-        )  # fmt: skip
+        return replace(self, values=values, records=tuple(wanted))
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class GivenLosses(NamedLosses):
+    """Losses of a file, all of whose releases and requirements have names.
+
+    Attributes
+    ----------
+    labels
+        Strata, clusters or weights, one a record, where the design has them.
+    """
+
+    values: Array
+    releases: tuple[str, ...]
+    requirements: tuple[str, ...]
+    labels: list[str] | None = None
 
 
 def loose_losses(losses: object, names: Sequence[str]) -> NamedLosses:
@@ -120,19 +138,102 @@ def loose_losses(losses: object, names: Sequence[str]) -> NamedLosses:
     names
         The requirements, by whose names the columns of a long table are found.
     """
-    if isinstance(losses, str | PathLike):
-        return loss_file(Path(losses), names)
-    return from_frame(as_frame(losses, "losses"), names)
+    if not isinstance(losses, str | PathLike):
+        return from_frame(as_frame(losses, "losses"), names)
+    path = Path(losses)
+    if path.suffix in ARRAYS:
+        return _from_arrays(load_arrays(path), names, path.name)
+    return from_frame(read_table(path, TableReading()), names, path.name)
 
 
-def loss_file(path: Path, names: Sequence[str]) -> NamedLosses:
-    """Return the losses of a file; see the head of this module for its forms."""
-    if path.suffix not in (".npy", ".npz"):
-        return from_frame(read_table(path, TableReading()), names, path.name)
-    arrays = load_arrays(path)
+def read_loss_file(path: Path, design_column: str | None, names: Sequence[str]) -> GivenLosses:
+    """Read the losses of a declaration, in one of the forms of this module.
+
+    Strata, clusters or weights stand in an array or a column of their own, where the design has
+    them; an npy file has no place for them.
+
+    Parameters
+    ----------
+    path
+        The file: ``.npy``, ``.npz``, or a table.
+    design_column
+        The column of strata, clusters or weights, where the design has one.
+    names
+        The declared requirements, by whose names the columns of a long table are found.
+
+    Raises
+    ------
+    TableError
+        The file has not these arrays or columns, or not one row for each release and record.
+    """
+    labels = None
+    try:
+        if path.suffix in ARRAYS:
+            arrays = load_arrays(path)
+            if design_column is not None and path.suffix == ".npy":
+                raise TableError(
+                    f"{path.name} holds the losses alone, and the design needs {design_column!r} "
+                    "of every record; write an npz file with both"
+                )
+            needed = ["losses", "releases", "requirements", *filter(None, [design_column])]
+            missing = [name for name in needed if name not in arrays]
+            if missing and path.suffix == ".npz":
+                raise TableError(f"{path.name} lacks the arrays {missing}; it has {sorted(arrays)}")
+            if design_column is not None:
+                labels = [as_text(label) for label in arrays[design_column].ravel().tolist()]
+            named = _from_arrays(arrays, names, path.name)
+        else:
+            frame = read_table(path, TableReading())
+            if design_column is not None:
+                labels = _take_labels(frame, design_column, path.name)
+            named = from_frame(frame, names, path.name)
+    except LossMismatch as error:
+        raise TableError(str(error)) from None
+    n_releases, n_records, n_requirements = named.values.shape
+    known = named.requirements or tuple(names)
+    if len(known) != n_requirements or len(named.releases or ()) not in (0, n_releases):
+        raise TableError(
+            f"{path.name}: losses have shape {named.values.shape}, named are "
+            f"{len(named.releases or ())} releases and {len(known)} requirements"
+        )
+    if labels is not None and len(labels) != n_records:
+        raise TableError(
+            f"{path.name}: {design_column!r} has {len(labels)} labels for {n_records} records"
+        )
+    return GivenLosses(
+        values=np.asarray(named.values, dtype=np.float64),
+        releases=named.releases or tuple(map(str, range(n_releases))),
+        records=named.records,
+        requirements=known,
+        labels=labels,
+    )
+
+
+def _take_labels(frame: pd.DataFrame, column: str, where: str) -> list[str]:
+    """Take the column of labels out of a table of losses, and return one label a record."""
+    if column not in frame.columns:
+        raise TableError(f"{where} lacks the column {column!r} of the design")
+    labels = frame.pop(column).map(as_text)
+    if "record" not in frame.columns:
+        return list(labels)
+    records = frame["record"].map(as_text)
+    first = ~records.duplicated()
+    known = dict(zip(records[first], labels[first].map(canonical_value), strict=True))
+    # Strata, clusters and weights belong to the records, whatever the release.
+    other = np.flatnonzero(labels.map(canonical_value) != records.map(known))
+    if other.size:
+        raise TableError(
+            f"{where}, row {other[0] + 1}: {column!r} is another than in the first row of the same "
+            f"record, and so it is in {other.size:,} rows; it belongs to the record, so give it "
+            "alike with every release"
+        )
+    return list(labels[first])
+
+
+def _from_arrays(arrays: dict[str, AnyArray], names: Sequence[str], where: str) -> NamedLosses:
     if "losses" not in arrays:
-        raise LossMismatch(f"{path.name} has the arrays {sorted(arrays)}, expected one of losses")
-    values = with_axes(arrays["losses"], len(names), path.name)
+        raise LossMismatch(f"{where} has the arrays {sorted(arrays)}, expected one of losses")
+    values = with_axes(arrays["losses"], len(names), where)
     named = {
         axis: tuple(map(str, arrays[axis].tolist()))
         for axis in ("releases", "requirements")
@@ -162,33 +263,6 @@ def load_arrays(path: Path) -> dict[str, AnyArray]:
             f"{path.name} holds no plain arrays; write it with numpy.savez(path, losses=..., "
             "releases=..., requirements=...)"
         ) from error
-
-
-def with_axes(values: AnyArray, n_requirements: int, where: str = "losses") -> AnyArray:
-    """Return an array with three axes; one with two is releases x records of one requirement.
-
-    Parameters
-    ----------
-    values
-        The array.
-    n_requirements
-        How many requirements there are; 0 where that is not known.
-    where
-        What an error calls it.
-
-    Raises
-    ------
-    LossMismatch
-        It has other axes, or two and several requirements are declared.
-    """
-    expected = "(releases, records, requirements), or (releases, records) of one requirement"
-    if values.ndim == 2 and n_requirements <= 1:
-        return values[:, :, None]
-    if values.ndim != 3:
-        shape = f"{where} must be an array of shape {expected}; found is {values.shape}"
-        several = f", and there are {n_requirements} requirements" if values.ndim == 2 else ""
-        raise LossMismatch(shape + several)
-    return values
 
 
 def from_frame(frame: pd.DataFrame, names: Sequence[str], where: str = "losses") -> NamedLosses:
@@ -282,3 +356,42 @@ def _no_numbers(values: Series) -> bool:
     import pandas as pd
 
     return bool(pd.to_numeric(values, errors="coerce").isna().all())
+
+
+def given_bounds(part: RequirementPart) -> tuple[float, float]:
+    """Return the declared bounds: by default [0, 1], and [-1, 1] of a difference."""
+    if part.low is not None and part.high is not None:
+        return number(part.low), number(part.high)
+    return (-1.0, 1.0) if part.form == "relative" else (0.0, 1.0)
+
+
+def check_bounds(
+    given: GivenLosses, requirements: Sequence[RequirementPart], *, gaps: bool = False
+) -> None:
+    """Refuse losses outside their declared bounds, before they are sealed; ``gaps`` may be NaN."""
+    names = [declared.name for declared in requirements]
+    if list(given.requirements) != names:
+        raise TableError(
+            f"the losses are about {', '.join(map(found, given.requirements))}, declared are "
+            f"{', '.join(map(found, names))}; call them alike, in one order"
+        )
+    for j, declared in enumerate(requirements):
+        low, high = given_bounds(declared)
+        column = given.values[:, :, j]
+        wrong = np.argwhere(~((column >= low) & (column <= high) | (gaps & np.isnan(column))))
+        if wrong.size:
+            r, i = (int(k) for k in wrong[0])
+            # Where it is and never what: a loss may tell the outcome.
+            missing = np.isnan(column[r, i])
+            odd = "no number" if missing else "a value outside its bounds"
+            remedy = (
+                'mend the loss, or write missing_outcomes = "worst" in [target]'
+                if missing
+                else "mend the loss, or the bounds"
+            )
+            raise TableError(
+                f"{declared.name}: release {given.releases[r]}, record {i} (from 0) has {odd}, "
+                f"declared are low = {low:g} and high = {high:g}"
+                + (f", and so have {len(wrong) - 1:,} others" if len(wrong) > 1 else "")
+                + f"; {remedy}"
+            )

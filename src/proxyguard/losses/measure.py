@@ -5,26 +5,24 @@ prediction losses); a relative requirement subtracts the source's values from th
 (Eq. (1)), which lie in ``[low - high, high - low]``. A prediction that leaves its own domain is
 refused here, so that no loss can leave its bounds. A `Measure` is one requirement with its loss
 or its query: `measure_loss` and `measure_query` make it from what was declared and resolved.
-Losses that were computed elsewhere, in any language, are read by `read_loss_file`.
+Losses that were computed elsewhere are read by `losses.given`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import log
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.draw.catalog import load_callable
-from proxyguard.draw.explain import where
-from proxyguard.errors import LossError, LossMismatch, RegistryError, TableError
+from proxyguard.draw.messages import where
+from proxyguard.errors import LossError, LossMismatch, RegistryError
 from proxyguard.exact.rounding import Array
-from proxyguard.losses.given import NamedLosses, from_frame, load_arrays, loss_file
 from proxyguard.losses.query import BoundedQuery, CodedRecords
 from proxyguard.printable import did_you_mean, found
 from proxyguard.registry.design import Design, Iid
@@ -36,7 +34,6 @@ from proxyguard.registry.exposure import (
     ThresholdRule,
 )
 from proxyguard.registry.fields import number
-from proxyguard.registry.numbers import canonical_value
 from proxyguard.registry.parts import Choose, RequirementPart
 from proxyguard.registry.requirement import (
     MODEL,
@@ -52,9 +49,7 @@ from proxyguard.registry.requirement import (
     own_unit,
     promise,
 )
-from proxyguard.registry.target import Outcome, TableReading
-from proxyguard.tables.columns import as_text
-from proxyguard.tables.files import read_table
+from proxyguard.registry.target import Outcome
 
 # Probabilities below this count as this in a log loss, as in the paper.
 FLOOR = 1e-6
@@ -401,6 +396,15 @@ class Measure:
         if self.query.per is not None:
             return self.query.excess(values, answer, above=self.sign > 0.0, limit=self.apart)
         return self.sign * (values - answer)
+
+    def ends(self, answer: float | None) -> tuple[float, float]:
+        """Return the least and the greatest of these numbers that a record can have.
+
+        Those of a release that does not answer are all the greatest: its bounds are the registered.
+        """
+        if answer is None or self.query is None:
+            return self.requirement.low, self.requirement.high
+        return self.query.ends(answer, above=self.sign > 0.0, limit=self.apart)
 
 
 def measure_loss(
@@ -754,143 +758,3 @@ def _custom(part: RequirementPart) -> LossMaker:
     return lambda _: Loss(
         str(part.loss), high, part.two_valued, values, low, unit=unit, own=part.own_unit
     )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GivenLosses:
-    """An array of losses with its names."""
-
-    values: NDArray[np.float64]
-    """Releases x records x requirements."""
-    releases: tuple[str, ...]
-    """The names of the releases."""
-    requirements: tuple[str, ...]
-    """The names of the requirements."""
-    labels: list[str] | None
-    """Strata, clusters or weights, one a record."""
-
-
-def read_loss_file(path: Path, design_column: str | None, names: Sequence[str]) -> GivenLosses:
-    """Read a loss array, in one of the forms of `losses.given`.
-
-    Strata, clusters or weights stand in an array or a column of their own, where the design has
-    them; an npy file has no place for them.
-
-    Parameters
-    ----------
-    path
-        The file: ``.npy``, ``.npz``, or a table.
-    design_column
-        The column of strata, clusters or weights, where the design has one.
-    names
-        The declared requirements, by whose names the columns of a long table are found.
-
-    Raises
-    ------
-    TableError
-        The file has not these arrays or columns, or not one row for each release and record.
-    """
-    try:
-        if path.suffix in (".npy", ".npz"):
-            named, labels = _from_arrays(path, design_column, names)
-        else:
-            named, labels = _from_table(path, design_column, names)
-    except LossMismatch as error:
-        raise TableError(str(error)) from None
-    n_releases, n_records, n_requirements = named.values.shape
-    known = named.requirements or tuple(names)
-    if len(known) != n_requirements or len(named.releases or ()) not in (0, n_releases):
-        raise TableError(
-            f"{path.name}: losses have shape {named.values.shape}, named are "
-            f"{len(named.releases or ())} releases and {len(known)} requirements"
-        )
-    if labels is not None and len(labels) != n_records:
-        raise TableError(
-            f"{path.name}: {design_column!r} has {len(labels)} labels for {n_records} records"
-        )
-    releases = named.releases or tuple(map(str, range(n_releases)))
-    return GivenLosses(np.asarray(named.values, dtype=np.float64), releases, known, labels)
-
-
-def _from_arrays(
-    path: Path, design_column: str | None, names: Sequence[str]
-) -> tuple[NamedLosses, list[str] | None]:
-    arrays = load_arrays(path)
-    if path.suffix == ".npz":
-        needed = ["losses", "releases", "requirements", *([design_column] if design_column else [])]
-        missing = [name for name in needed if name not in arrays]
-        if missing:
-            raise TableError(f"{path.name} lacks the arrays {missing}; it has {sorted(arrays)}")
-    elif design_column is not None:
-        raise TableError(
-            f"{path.name} holds the losses alone, and the design needs {design_column!r} of every "
-            "record; write an npz file with both"
-        )
-    labels = None
-    if design_column is not None:
-        labels = [as_text(label) for label in arrays[design_column].ravel().tolist()]
-    return loss_file(path, names), labels
-
-
-def _from_table(
-    path: Path, design_column: str | None, names: Sequence[str]
-) -> tuple[NamedLosses, list[str] | None]:
-    frame = read_table(path, TableReading())
-    if design_column is None:
-        return from_frame(frame, names, path.name), None
-    if design_column not in frame.columns:
-        raise TableError(f"{path.name} lacks the column {design_column!r} of the design")
-    labels = frame.pop(design_column).map(as_text)
-    if "record" in frame.columns:
-        records = frame["record"].map(as_text)
-        first = ~records.duplicated()
-        known = dict(zip(records[first], labels[first].map(canonical_value), strict=True))
-        # Strata, clusters and weights belong to the records, whatever the release.
-        other = np.flatnonzero(labels.map(canonical_value) != records.map(known))
-        if other.size:
-            raise TableError(
-                f"{path.name}, row {other[0] + 1}: {design_column!r} is another than in the first "
-                f"row of the same record, and so it is in {other.size:,} rows; it belongs to the "
-                "record, so give it alike with every release"
-            )
-        labels = labels[first]
-    return from_frame(frame, names, path.name), labels.tolist()
-
-
-def given_bounds(part: RequirementPart) -> tuple[float, float]:
-    """Return the declared bounds: by default [0, 1], and [-1, 1] of a difference."""
-    if part.low is not None and part.high is not None:
-        return number(part.low), number(part.high)
-    return (-1.0, 1.0) if part.form == "relative" else (0.0, 1.0)
-
-
-def check_bounds(
-    given: GivenLosses, requirements: Sequence[RequirementPart], *, gaps: bool = False
-) -> None:
-    """Refuse losses outside their declared bounds, before they are sealed; ``gaps`` may be NaN."""
-    names = [declared.name for declared in requirements]
-    if list(given.requirements) != names:
-        raise TableError(
-            f"the losses are about {', '.join(map(found, given.requirements))}, declared are "
-            f"{', '.join(map(found, names))}; call them alike, in one order"
-        )
-    for j, declared in enumerate(requirements):
-        low, high = given_bounds(declared)
-        column = given.values[:, :, j]
-        wrong = np.argwhere(~((column >= low) & (column <= high) | (gaps & np.isnan(column))))
-        if wrong.size:
-            r, i = (int(k) for k in wrong[0])
-            # Where it is and never what: a loss may tell the outcome.
-            missing = np.isnan(column[r, i])
-            odd = "no number" if missing else "a value outside its bounds"
-            remedy = (
-                'mend the loss, or write missing_outcomes = "worst" in [target]'
-                if missing
-                else "mend the loss, or the bounds"
-            )
-            raise TableError(
-                f"{declared.name}: release {given.releases[r]}, record {i} (from 0) has {odd}, "
-                f"declared are low = {low:g} and high = {high:g}"
-                + (f", and so have {len(wrong) - 1:,} others" if len(wrong) > 1 else "")
-                + f"; {remedy}"
-            )

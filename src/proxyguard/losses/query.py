@@ -25,7 +25,7 @@ from proxyguard.exact.rounding import Array
 from proxyguard.registry.fields import OTHERS, Query, bin_end, number
 from proxyguard.registry.numbers import canonical_value
 from proxyguard.registry.requirement import WIDEST, check_range
-from proxyguard.tables.columns import Series, as_texts
+from proxyguard.tables.columns import Series, as_texts, coded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,8 +52,6 @@ class Coding:
 
     def codes(self, column: Series) -> NDArray[np.intp]:
         """Return the number of each value's label, -1 for a missing number."""
-        import pandas as pd
-
         if self.ends:
             values = np.asarray(column, dtype=np.float64)
             # A number on an end is in the cell above it, as "a to under b" says.
@@ -62,10 +60,8 @@ class Coding:
             )
             return np.where(np.isnan(values), -1, places)
         known = {canonical_value(v): k for k, (_, texts) in enumerate(self.groups) for v in texts}
-        places, distinct = pd.factorize(as_texts(column), use_na_sentinel=False)
         others = len(self.groups)
-        numbers = [known.get(canonical_value(str(v)), others) for v in distinct]
-        return np.array(numbers, dtype=np.intp)[np.asarray(places)]
+        return coded(as_texts(column), lambda text: known.get(canonical_value(str(text)), others))
 
 
 def codings(query: Query) -> dict[str, Coding]:
@@ -191,17 +187,36 @@ class BoundedQuery:
         defined and within the limit (theory, *Ratios*). Either is divided by the most that it can
         be for this release, which leaves the sign of its mean alone.
         """
+        sign, slope, corners = self._corners(answer, above=above, limit=limit)
+        # Rounding keeps numbers in their order: no record comes out beyond all four corners.
+        most = max(map(abs, corners))
+        return np.asarray((sign * values[:, 0] - slope * values[:, 1]) / most)
+
+    def _corners(
+        self, answer: float, *, above: bool, limit: float
+    ) -> tuple[float, float, list[float]]:
+        """Return sign and slope of one side of a ratio, and its value at the ranges' corners."""
         assert self.per is not None  # asked of a ratio
         sign = 1.0 if above else -1.0
         slope = sign * answer + limit
-        ends = [
+        return sign, slope, [
             sign * a - slope * b
             for a in (self.low, self.high)
             for b in (self.per.low, self.per.high)
-        ]
-        # Rounding keeps numbers in their order: no record comes out beyond all four corners.
-        most = max(map(abs, ends))
-        return np.asarray((sign * values[:, 0] - slope * values[:, 1]) / most)
+        ]  # fmt: skip
+
+    def ends(self, answer: float, *, above: bool, limit: float) -> tuple[float, float]:
+        """Return between which numbers what is tested of a record lies, for a release's answer.
+
+        The answer is frozen before the target is read, so that they are constants of the test.
+        """
+        if self.per is not None:
+            _, _, corners = self._corners(answer, above=above, limit=limit)
+            most = max(map(abs, corners))
+            return min(corners) / most, max(corners) / most
+        if above:
+            return self.low - answer, self.high - answer
+        return -(self.high - answer), -(self.low - answer)
 
     def recorded(self) -> ResolvedQuery:
         """Return what the registry has of it: all but the codings, which the declaration has."""

@@ -27,6 +27,7 @@ from proxyguard.losses.cell import (
     join_columns,
     join_fills,
     random_order,
+    unit_ends,
 )
 from proxyguard.losses.records import (
     AnyArray,
@@ -88,14 +89,7 @@ class LossArray:
     releases: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        values = as_array(self.values)
-        if values.ndim == 2:
-            values = values[:, :, None]
-        if values.ndim != 3 or values.shape[0] < 1:
-            raise LossMismatch(
-                "losses must be an array of shape (releases, records, requirements), or "
-                f"(releases, records) of one requirement; found is {values.shape}"
-            )
+        values = with_axes(as_array(self.values))
         if values.dtype.kind not in "fiub":
             raise LossMismatch(f"losses must be real numbers, got dtype {values.dtype}")
         if not isinstance(self.records, Records):
@@ -375,6 +369,33 @@ def as_array(values: object) -> AnyArray:
         ) from error
 
 
+def with_axes(values: AnyArray, n_requirements: int = 0, where: str = "losses") -> AnyArray:
+    """Return an array with three axes; one with two is releases x records of one requirement.
+
+    Parameters
+    ----------
+    values
+        The array.
+    n_requirements
+        How many requirements there are; 0 where that is not known.
+    where
+        What an error calls it.
+
+    Raises
+    ------
+    LossMismatch
+        It has other axes or no release, or two and several requirements are declared.
+    """
+    expected = "(releases, records, requirements), or (releases, records) of one requirement"
+    whole = values[:, :, None] if values.ndim == 2 and n_requirements <= 1 else values
+    if whole.ndim != 3 or whole.shape[0] < 1:
+        shape = f"{where} must be an array of shape {expected}; found is {values.shape}"
+        many = values.ndim == 2 and n_requirements > 1
+        several = f", and there are {n_requirements} requirements" if many else ""
+        raise LossMismatch(shape + several)
+    return whole
+
+
 def _numbers(values: object, name: str) -> Array:
     array = as_array(values)
     if array.dtype.kind not in "fiub":
@@ -467,8 +488,29 @@ class LossReader:
     once makes several and feeds them all.
     """
 
-    def __init__(self, losses: LossArray | LossStream, reading: Reading) -> None:
+    def __init__(
+        self, losses: LossArray | LossStream, reading: Reading,
+        ends: Sequence[Array | None] | None = None,
+    ) -> None:  # fmt: skip
+        """Begin a pass.
+
+        Parameters
+        ----------
+        losses
+            The first chunk, or what all of them amount to.
+        reading
+            How they are read.
+        ends
+            By requirement, the least and the greatest loss of each release, (2, R), where these
+            are known to be within the requirement's bounds before a record is read.
+        """
         self._reading = reading
+        self._ends = [
+            None if each is None else unit_ends(each, requirement)
+            for each, requirement in zip(
+                ends or [None] * len(reading.requirements), reading.requirements, strict=True
+            )
+        ]
         self._names = losses.releases or ()
         self._n = losses.shape[1]
         self._dense = isinstance(losses, LossArray)
@@ -580,7 +622,9 @@ class LossReader:
         if key not in self._cells:
             n = unit.size(self._n) if self._dense else self._n
             n_blocks = 0 if self._blocks is None else int(self._blocks.max()) + 1
-            self._cells[key] = Cell(self._reading, j, columns, n, n_blocks)
+            ends = self._ends[j]
+            inside = None if ends is None else ends[:, start : start + columns]
+            self._cells[key] = Cell(self._reading, j, columns, n, n_blocks, inside)
         return self._cells[key]
 
     def _check(self, tile: Array, j: int, start: int, unit: Units, ids: AnyArray | None) -> None:

@@ -177,7 +177,8 @@ def _design_for(records: Records) -> str:
     if not how:
         return "Stratified(sizes=..., weights=...)"
     single = "" if clusters else ", and as records.clusters a label of its own for every record"
-    return f"StratifiedClusters(sizes=..., weights=..., clusters={how}){single}"
+    counting = "weights" if records.weights is None else "sampled"  # of a survey, by design weights
+    return f"StratifiedClusters(sizes=..., {counting}=..., clusters={how}){single}"
 
 
 def same_labels(first: AnyArray | None, second: AnyArray | None) -> bool:

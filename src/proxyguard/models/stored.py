@@ -20,8 +20,7 @@ from typing import IO, Protocol, TypeAlias, cast
 import numpy as np
 
 from proxyguard.errors import RegistryError, SealError, UntrustedCode
-from proxyguard.models.additive import AdditiveModel
-from proxyguard.models.learned import BayesModel, LinearModel, TreeModel
+from proxyguard.models.learned import AdditiveModel, BayesModel, LinearModel, TreeModel
 from proxyguard.models.npy import MAGIC, read_content, read_json
 
 Model: TypeAlias = LinearModel | TreeModel | BayesModel | AdditiveModel
@@ -143,7 +142,7 @@ def _load_skops(content: bytes, name: str, allowed: set[str]) -> object:
     try:
         reader = skops()
     except RegistryError as error:  # says nothing against the file: nobody here can read it
-        raise UntrustedCode(f"{name}: {error}", names=()) from error
+        raise UntrustedCode(f"{name}: {error}") from error
     try:
         _check_sizes(content, UNPACKED)
         # skops names the types before it makes anything; `loads` then makes no others.

@@ -66,7 +66,7 @@ def _threshold_ceiling(
     sizes: Sequence[int],
 ) -> float:
     """Return how often an invalid release's p-value is at most a threshold, at the most."""
-    if any(r.group is not None or r.indicator for r in requirements):
+    if any(r.group is not None or r.indicator or r.form is Form.QUERY for r in requirements):
         return threshold  # the binomial's size, or its limit, is not the same for every release
     counted = (ComponentTest.BINOMIAL, ComponentTest.RANDOMIZED_BINOMIAL)
     # Only a count's p-values leave gaps below the threshold that an invalid release cannot hit.

@@ -64,6 +64,7 @@ class Named(HolmViolations, Planned):
     """Releases are recognized one by one, and the recognized ones are counted."""
 
     mode: ClassVar[str] = "named"
+    recognizes: ClassVar[bool] = True
 
     def lower_budget(self) -> Budget:
         """Return ``alpha_R + alpha_M = alpha``."""

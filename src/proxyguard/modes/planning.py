@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.errors import RegistryError
-from proxyguard.exact.betting import BettingCapital, FixedCapital
+from proxyguard.exact.betting import ROOM, BettingCapital, FixedCapital
 from proxyguard.exact.binomial import clopper_pearson_lower, upper_tail
 from proxyguard.exact.mean import log_chernoff
 from proxyguard.exact.rounding import GUARD, Array, Integers, bracket_switch
@@ -31,7 +31,7 @@ from proxyguard.plan.law import Law
 from proxyguard.plan.targets import Targets, count_pvalues
 from proxyguard.registry.design import Design, Iid, Sampling, Stratified
 from proxyguard.registry.numbers import Level
-from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.test import ComponentTest, Requirements, Statistics, pvalues
 
 Rng = np.random.Generator
@@ -112,6 +112,7 @@ class Planned(MechanismClaim, ABC):
     """A claim whose chance of validation can be predicted."""
 
     tested: ClassVar[bool] = True  # whether releases pass by tests: slack scores and ramps do not
+    recognizes: ClassVar[bool] = False  # whether it says which releases are valid
 
     @classmethod
     def ways(cls, question: Asked, tests: Sequence[ComponentTest | None]) -> list[Way]:
@@ -479,15 +480,26 @@ def records_for(requirements: Requirements, plan: AuditPlan, level: float) -> in
     weighted = weighted_strata(plan.design)
     pairs = list(zip(plan.tests(requirements), requirements, strict=True))
     if weighted is not None:
-        best = max(best_weighted_pvalue(test, weighted, r.unit_limit) for test, r in pairs)
+        best = max(best_weighted_pvalue(test, weighted, best_limit(r)) for test, r in pairs)
         return plan.n if best <= level else plan.n + 1
     # A release p-value is the largest over requirements (Eq. (6)): the hardest one decides.
     # Of a share the answer of a release may lie so high that one record does.
     return max(
         1 if r.indicator and test is ComponentTest.BINOMIAL
-        else least_records_for(test, r.unit_limit, level=level)
+        else least_records_for(test, best_limit(r), level=level)
         for test, r in pairs
     )  # fmt: skip
+
+
+def best_limit(requirement: Requirement) -> float:
+    """Return the highest limit, on the unit scale, that a release could be tested at."""
+    v = requirement.unit_limit
+    if requirement.form is not Form.QUERY:
+        return v
+    # The answer to a query may leave losses no further up than just above the limit: on one side,
+    # for of a mean the limits of both sides sum to 1 + 2 (2 v - 1), each on its own range.
+    highest = v / min(1.0, v + ROOM)
+    return min(highest, 2.0 * v - 0.5) if requirement.limit > 0.0 else highest
 
 
 def few_draws(releases: int, least: int, target: float, alpha: float) -> tuple[str, ...]:

@@ -301,16 +301,21 @@ def best_ramps(plan: AuditPlan, requirements: Requirements, pilots: Pilots) -> R
     Theory section 2, "Widths from development": every bound of smooth mode holds as it stands,
     as long as the pilots are neither the draws that are scored nor judged on the target.
     """
+    return _best_of(plan, requirements, _ramped(plan, requirements, pilots))
+
+
+def _best_of(plan: AuditPlan, requirements: Requirements, ramped: Sequence[Tried]) -> Ramps:
+    """Return the ramps with the largest bound that a plan predicts, of equal ones the widest."""
     claim, budget = _smooth(plan), plan.levels(requirements).lower
-    widest, *others = _ramped(plan, requirements, pilots)
+    widest, *others = ramped
     # Promising ones early, so that few bounds are computed in full.
     others.sort(key=lambda one: claim.promise(one[2], budget), reverse=True)
     best: Ramps | None = None
-    for share, ramped, scores in (widest, *others):
+    for share, widened, scores in (widest, *others):
         if best is not None and not claim.exceeds(scores, budget, best.bound + APART):
             continue
         value = claim.bounded(scores, budget).value
-        best = Ramps(share=share, requirements=ramped, scores=scores, bound=value)
+        best = Ramps(share=share, requirements=widened, scores=scores, bound=value)
     assert best is not None  # there are widths
     return best
 
@@ -377,9 +382,11 @@ def _smooth(plan: AuditPlan) -> Smooth:
     return plan.claim
 
 
-def _ramped(
-    plan: AuditPlan, requirements: Requirements, pilots: Pilots
-) -> list[tuple[str, tuple[Requirement, ...], SmoothEvidence]]:
+# A share of the pilots' distances, the requirements with its ramps, and how pilots score by them.
+Tried = tuple[str, tuple[Requirement, ...], SmoothEvidence]
+
+
+def _ramped(plan: AuditPlan, requirements: Requirements, pilots: Pilots) -> list[Tried]:
     """Return the requirements with ramps of every share, and how pilots would score by them."""
     distances = [
         r.cutoff - (r.low + pilots.middle_below(r, j) * r.width) if r.ramp is None else 0.0
@@ -517,11 +524,13 @@ class Smooth(ScoredViolations, Planned):
         """Yield several slacks and shares of the error, with the ramps that are best by the law."""
         pilots = Pilots.of(law)
         for requirements in planning.slack_settings(law):
+            ramped: list[Tried] | None = None  # as the pilots score, whatever the error's shares
             for share in planning.TARGET_SHARES if way.split else (None,):
                 plan = way.plan(
                     question, n, releases, **({} if share is None else {"target_share": share})
                 )
-                yield plan, best_ramps(plan, requirements, pilots).requirements
+                ramped = ramped or _ramped(plan, requirements, pilots)
+                yield plan, _best_of(plan, requirements, ramped).requirements
 
     def ramp_costs(
         self, plan: AuditPlan, requirements: Requirements, law: Law

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from proxyguard.adapters.networks import TabDdpmSettings
 from proxyguard.errors import DrawError
-from proxyguard.neural.chain import DiffusedLayout
 from proxyguard.neural.diffusion import (
+    DiffusedLayout,
     TrainingRows,
     bytes_of_rows,
     classes_as_trained,

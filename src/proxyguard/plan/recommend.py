@@ -389,9 +389,8 @@ def recommend(
     search = Search(small, question, searched, seed, progress, effort)
     found = search.cheapest() if question.power is not None else search.most_powerful()
     best = search.pick().plan
-    compared = everything if compare else search.ways
 
-    def tuned_at(n: int, releases: int) -> list[Option]:
+    def tuned_at(n: int, releases: int, compared: Sequence[Way]) -> list[Option]:
         tuning = Pool(small, question, n, releases, seed=seed, repetitions=COARSE, effort=effort)
         # Judged on targets that tuned nothing: on its own ones the luckiest setting looks better
         # than it is.
@@ -406,8 +405,8 @@ def recommend(
             progress("ways", done, len(still_open))
         return made
 
-    tuned = tuned_at(best.n, best.releases)
-    rivals = [option for option in tuned if option.way in sound]
+    # Chosen is among the ways that the search left ahead; every other is for the table alone.
+    rivals = tuned = tuned_at(best.n, best.releases, search.ways)
     top = max(option.power.value for option in rivals)
     # Among ways that are alike, the plainest: what a reader has seen before.
     chosen = max(
@@ -419,8 +418,8 @@ def recommend(
     chosen = _reaching(
         whole_law, question, [chosen, *_larger(found, chosen)], seed + 2, (repetitions, effort)
     )
-    if compare and not _same_size(chosen, tuned[0]):  # one table is about one size
-        tuned = tuned_at(chosen.plan.n, chosen.plan.releases)
+    if compare:  # one table is about one size
+        tuned = tuned_at(chosen.plan.n, chosen.plan.releases, everything)
     doubt, under = doubted_law(law, question.target), _judged_under(whole_law, chosen, effort)
     if under.others is None:  # what is compared is judged alike
         tuned = _with(tuned, chosen)

@@ -66,12 +66,27 @@ class PlanReport(ShownAsPage):
         """Whether no outcome at all could validate at the sizes that were fixed."""
         return bool(self.found.needs.obstacles) and self.found.chosen.power.value == 0.0
 
+    def brief(self) -> str:
+        """Return what a person reads first: the plan, its cost, and what else is worth knowing."""
+        if self.hopeless:
+            return str(self)
+        found = self.found
+        return "\n".join(
+            [
+                *_chosen_lines(found),
+                *screening_lines(found.question.design),
+                *_group_sizes(found),
+                *_worth_knowing(found, self.sequential),
+            ]
+        )
+
     def __str__(self) -> str:
         if self.hopeless:
             return "\n".join(_hopeless_lines(self.found))
         return "\n".join(
             [
                 *_chosen_lines(self.found),
+                *_comparison_lines(self.found),
                 "",
                 *_way_lines(self.found.alternatives, self.found.question.unit),
                 "",
@@ -114,23 +129,11 @@ def _chosen_lines(found: Recommendation) -> list[str]:
         f"{found.doubted.words}.",
     ]
     lines += _group_words(law)
-    by_chance, margins = law.chance_spread, law.spread
-    if np.any(by_chance > 0.5 * margins):
-        lines.append(
-            f"Margins of the pilots differ by {np.max(margins):.2g} of their range (standard "
-            f"deviation), and {np.max(by_chance):.2g} is what the chance of their few records "
-            "gives where all releases are alike: pilots on more records would plan with less."
-        )
     if found.question.unit == "clusters":
         lines.append(
             "The unit is the cluster, and its loss the mean over its records, which the binomial "
             "test does not cover. Assumed two-valued losses are taken as lost on whole clusters, "
             "which needs the most clusters: sd=, or pilots with a row a cluster, plan with fewer."
-        )
-    if law.thinned() is not law:
-        lines.append(
-            f"Sizes and ways were compared on {law.thinned().releases.size} releases that stand "
-            f"for all {law.releases.size:,}."
         )
     if found.question.digits is not None:
         lines.append(
@@ -140,9 +143,76 @@ def _chosen_lines(found: Recommendation) -> list[str]:
     return lines
 
 
+def _comparison_lines(found: Recommendation) -> list[str]:
+    """Return what the law's margins and the releases that stand for all may hide."""
+    law, lines = found.law, []
+    by_chance, margins = law.chance_spread, law.spread
+    if np.any(by_chance > 0.5 * margins):
+        lines.append(
+            f"Margins of the pilots differ by {np.max(margins):.2g} of their range (standard "
+            f"deviation), and {np.max(by_chance):.2g} is what the chance of their few records "
+            "gives where all releases are alike: pilots on more records would plan with less."
+        )
+    if law.thinned() is not law:
+        lines.append(
+            f"Sizes and ways were compared on {law.thinned().releases.size} releases that stand "
+            f"for all {law.releases.size:,}."
+        )
+    return lines
+
+
+# What is told of other sizes: part of the cost, the draws or the chance that is missing.
+CHEAPER, FEWER, SURER = 0.95, 0.6, 0.5
+# By how much less a chance counts as about the same, and what is hardly worth a plan.
+ABOUT, LEAST_CHANCE = 0.03, 0.5
+
+
+def _worth_knowing(found: Recommendation, sequential: SequentialForecast | None) -> list[str]:
+    """Return the few alternatives that a person may want, where there are any."""
+    chosen, unit = found.chosen, found.question.unit
+    # With the nearest requirements alone more is promised than all of them leave.
+    most = "at most " * bool(found.scope)
+    lines = [
+        f"  {words}: {option.plan.n:,} {unit}, {option.plan.releases:,} draws, cost "
+        f"{option.cost:,.10g}: {most}{option.power.words}"
+        for words, option in _other_sizes(found).items()
+    ]
+    if sequential is not None:
+        lines.append(
+            f"  drawn one after the other: {sequential.expected_draws:.1f} draws on average, "
+            f"{sequential.worst_draws:,} at the most: {most}{sequential.validation:.3f}"
+        )
+    recognizes = chosen.way.kind.recognizes
+    unlike = [o for o in found.alternatives if o.way.kind.recognizes is not recognizes]
+    if unlike:  # the best comes first
+        best, says = unlike[0], "" if recognizes else " (also says which releases are valid)"
+        lines.append(f"  {best.way.mode} mode{says}, same sizes: {most}{best.power.words}")
+    return ["", "Other plans, and their chance:", *lines] if lines else []
+
+
+def _other_sizes(found: Recommendation) -> dict[str, Option]:
+    """Return a surer, a cheaper and a smaller plan among the sizes that were tried."""
+    chosen = found.chosen
+    chance, draws = chosen.power.value, chosen.plan.releases
+    others = sorted((o for o in found.sizes if o.power.value >= LEAST_CHANCE), key=lambda o: o.cost)
+    alike = [o for o in others if o.power.value >= chance - ABOUT]
+    wanted = {
+        "surer": [o for o in others if 1.0 - o.power.value <= SURER * (1.0 - chance)],
+        "cheaper": sorted(
+            (o for o in others if o.cost <= CHEAPER * chosen.cost), key=lambda o: -o.power.value
+        ),
+        "fewer draws": [o for o in alike if o.plan.releases <= FEWER * draws],
+    }
+    told: dict[str, Option] = {}
+    for words, options in wanted.items():
+        if options and all(options[0] is not known for known in told.values()):
+            told[words] = options[0]
+    return told
+
+
 def _group_words(law: Law) -> list[str]:
     """Return which subgroups a law has, and that assumed ones share no record."""
-    shares = {r.group: float(s) for r, s in zip(law.requirements, law.shares, strict=True) if s < 1}
+    shares = _subgroups(law)
     if not shares:
         return []
     words = ", ".join(f"{group} {100 * share:.3g} %" for group, share in shares.items())
@@ -331,8 +401,7 @@ def group_lines(found: Recommendation) -> list[str]:
     if law.counting is None:
         return []
     lines = ["", "Subgroups (how many records they will have is random; every chance counts that):"]
-    named = zip(law.requirements, law.shares, strict=True)
-    for group, share in {r.group: float(s) for r, s in named if s < 1.0}.items():
+    for group, share in _subgroups(law).items():
         mean = round(n * share)
         few = _at_least_sure(n, share)
         about, certain = records_to_screen(max(1, mean), share, certainty=CERTAINTY)
@@ -348,6 +417,25 @@ def group_lines(found: Recommendation) -> list[str]:
         "requirement is about"
     )
     return lines
+
+
+def _group_sizes(found: Recommendation) -> list[str]:
+    """Return how many records each subgroup will have, about and at the least."""
+    n = found.chosen.plan.n
+    if found.law.counting is None:
+        return []
+    return [
+        f"  {group}: about {round(n * share):,} of the {n:,} records, at least "
+        f"{_at_least_sure(n, share):,} with a chance of {CERTAINTY:g}"
+        for group, share in _subgroups(found.law).items()
+    ]
+
+
+def _subgroups(law: Law) -> dict[str, float]:
+    """Return the share of the records that each subgroup has."""
+    named = zip(law.requirements, law.shares, strict=True)
+    # Chances of all records are a rounded sum too, below 1 by a last digit.
+    return {r.group: float(share) for r, share in named if r.group is not None}
 
 
 def _at_least_sure(n: int, share: float) -> int:

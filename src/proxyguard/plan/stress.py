@@ -20,9 +20,12 @@ from proxyguard.modes.planning import AuditPlan
 from proxyguard.plan.law import Law
 from proxyguard.plan.recommend import Recommendation
 from proxyguard.plan.search import (
+    EFFORT,
     Option,
     Power,
     Progress,
+    affordable,
+    bets_on,
     exact_power,
     exact_score_rates,
     power_on,
@@ -39,6 +42,8 @@ MARGIN_FACTORS = (0.7, 0.85, 1.0, 1.15)
 REPETITIONS = 200
 # Sizes, and ways at the chosen size, that a misspecified law may prefer.
 RIVALS = 6
+# How many times the losses of one evaluation of a search are bet on for one of the other laws.
+WORLDS = 4
 NOTHING = Power(value=0.0, standard_error=0.0, repetitions=0)
 
 
@@ -103,15 +108,23 @@ def stress(
     # Size by size, so that the targets of one size alone are held.
     sizes = sorted({option.plan.n for option in rivals})
     powers = {cell: [NOTHING] * len(rivals) for cell in truths}
+    beside: dict[tuple[tuple[float, float], int], float] = {}
     planned = NOTHING
     for done, n in enumerate(sizes, start=1):
         worlds = _Worlds(law, n, factors, repetitions, seed)
+        most = worlds.affordable(found.chosen)
         if n == found.chosen.plan.n:
-            planned = worlds.power(found.chosen, law, 1.0)
+            planned = worlds.power(found.chosen, law, 1.0, most)
         for place, option in enumerate(rivals):
+            if option.plan.n != n:
+                continue
+            few = worlds.affordable(option)
             for cell, truth in truths.items():
-                if option.plan.n == n:
-                    powers[cell][place] = worlds.power(option, truth, cell[0])
+                powers[cell][place] = worlds.power(option, truth, cell[0], few)
+                # A rival that bets is seen on fewer targets: the plan then too, on the same ones.
+                if n == found.chosen.plan.n and few < most:
+                    again = worlds.power(found.chosen, truth, cell[0], few)
+                    beside[cell, place] = again.value
         progress("stress", done, len(sizes))
     # A plan has one power: what a wrong law changes is added to it, seen on the same targets.
     offset = found.chosen.power.value - planned.value
@@ -120,13 +133,16 @@ def stress(
         every = powers[cell]
         first = every[0]
         # The first of equals, and the chosen plan is the first: a tie names no rival.
-        best = int(np.argmax([one.value for one in every]))
+        gains = [
+            one.value - beside.get((cell, place), first.value) for place, one in enumerate(every)
+        ]
+        best = int(np.argmax(gains))
         own = float(np.clip(first.value + offset, 0.0, 1.0))
         results.append(
             Stress(
                 reliability=round(truth.reliability, 10), margin_factor=cell[0], power=own,
                 standard_error=first.standard_error,
-                best=min(1.0, own + every[best].value - first.value),
+                best=min(1.0, own + gains[best]),
                 best_way=f"{rivals[best].way.label}, n {rivals[best].plan.n}, "
                 f"R {rivals[best].plan.releases}",
             )
@@ -154,31 +170,36 @@ class _Worlds:
         self._law, self._n, self._repetitions, self._seed = law, n, repetitions, seed
         self._factors = sorted({1.0, *factors})
         self._kinds = [chance.size for chance in law.records]
-        self._kept: dict[float, Targets] = {}
+        self._kept: dict[tuple[float, int], Targets] = {}
 
-    def power(self, option: Option, truth: Law, factor: float) -> Power:
+    def affordable(self, option: Option) -> int:
+        """Return on how many targets an option is judged: fewer where records are bet on."""
+        each = bets_on(self._law, self._n, option.way)
+        return affordable(each, WORLDS * EFFORT, self._repetitions)
+
+    def power(self, option: Option, truth: Law, factor: float, repetitions: int) -> Power:
         """Return the power of an option under a law with so many times the margins."""
         own = truth.requiring(option.requirements)
         exact = exact_power(own, option.plan)
         if exact is not None:
             return Power(value=exact, standard_error=0.0, repetitions=0)
         # The records do not depend on how often releases are valid, so targets serve all of these.
-        targets = self._targets(factor, option.plan.digits)
+        targets = self._targets(factor, option.plan.digits, repetitions)
         return power_on(targets.under(own), option.plan, seed=self._seed)
 
-    def _targets(self, factor: float, digits: int | None) -> Targets:
-        if factor not in self._kept:
+    def _targets(self, factor: float, digits: int | None, repetitions: int) -> Targets:
+        if (factor, repetitions) not in self._kept:
             law = self._law.with_margins(factor)
             if factor == 1.0:
                 made = Targets(
-                    law, self._n, repetitions=self._repetitions, seed=self._seed, digits=digits
+                    law, self._n, repetitions=repetitions, seed=self._seed, digits=digits
                 )
             else:  # one step further from 1 than the factor before it
                 place = self._factors.index(factor)
                 nearer = self._factors[place + (1 if factor < 1.0 else -1)]
-                made = self._targets(nearer, digits).moved(law, self._kinds)
-            self._kept[factor] = made
-        return self._kept[factor]
+                made = self._targets(nearer, digits, repetitions).moved(law, self._kinds)
+            self._kept[factor, repetitions] = made
+        return self._kept[factor, repetitions]
 
 
 # Looks of a default schedule.

@@ -88,6 +88,7 @@ class Member(DeclarationPart):
         self._check_groups()
         self._check_procedure()
         self._check_blocks()
+        self._check_survey()
         self._check_exposure()
         self._check_lacking()
         return self
@@ -180,6 +181,18 @@ class Member(DeclarationPart):
                     "table must have"
                 )
 
+    def _check_survey(self) -> None:
+        """Refuse a word about the survey of development where nothing depends on it."""
+        design, development = self.target.design, self.development
+        if development.survey == "another" and not (
+            isinstance(design, StratifiedDesign) and design.by_sample
+            and development.table is not None
+        ):  # fmt: skip
+            raise ValueError(
+                'survey = "another" is of a development table beside a target in strata with '
+                "design weights, which have sampled; leave it out"
+            )
+
     def _check_groups(self) -> None:
         """Refuse a group that the design does not cover: after the seal it would be too late."""
         for r in self.requirement:
@@ -193,6 +206,11 @@ class Member(DeclarationPart):
             return
         if not isinstance(design, StratifiedDesign) or self.target.reserve is None:
             raise ValueError("development.blocks need a stratified target reserved from a table")
+        if design.clusters is not None:
+            raise ValueError(
+                "development.blocks deal out records, and strata that are sampled by clusters are "
+                "divided by whole ones: leave blocks out"
+            )
         for what in (blocks.training, blocks.validation):
             if what and set(what) != set(design.sizes):
                 raise ValueError(
@@ -248,8 +266,8 @@ class Member(DeclarationPart):
                 raise ValueError(
                     f"columns.{name}: its values are labels, as they are written; leave kind out"
                 )
-            if part.fold_case:
-                self._check_folded(name)
+            if part.fold_case or part.same:
+                self._check_read_alike(name, part)
             self._check_gaps(name, part)
             counted = (target.outcome if target.range is not None else None, target.weight_column)
             if name in counted and part.holds == "text":
@@ -258,18 +276,28 @@ class Member(DeclarationPart):
                     "kind out"
                 )
 
-    def _check_folded(self, column: str) -> None:
-        """Refuse names of values as nobody reads them: what is folded has small letters alone."""
-        target = self.target
-        if column in target.design_columns or (column == target.outcome and target.range):
+    def _check_read_alike(self, column: str, part: ColumnPart) -> None:
+        """Refuse names of values as nobody reads them: folded, or as another one."""
+        target, key = self.target, "fold_case" if part.fold_case else "same"
+        counted = column == target.outcome and target.range is not None
+        if column in target.design_columns or (counted and part.fold_case):
             raise ValueError(
-                f"columns.{column}: fold_case is of texts that are no strata, clusters or weights; "
+                f"columns.{column}: {key} is of texts that are no strata, clusters or weights; "
                 "leave it out"
             )
+        gaps = [text for text in part.same if text in self.target.read.missing]
+        if gaps:
+            raise ValueError(
+                f"columns.{column}: same reads {gaps[0]!r}, which target.read.missing takes for a "
+                "missing value; take it out of one of them"
+            )
         for text in self._values_named(column):
-            if text != fold(text):
+            read = fold(text) if part.fold_case else text
+            key = "fold_case" if read != text else "same"
+            read = part.same.get(read, read)
+            if text != read:
                 raise ValueError(
-                    f"columns.{column}: with fold_case {text!r} is read as {fold(text)!r}; write "
+                    f"columns.{column}: with {key} {text!r} is read as {read!r}; write "
                     "that wherever this value is named"
                 )
 

@@ -127,13 +127,16 @@ class Stratified:
     sizes
         How many target records each stratum has.
     weights
-        The share of each stratum in the target, summing to exactly 1; decimal strings and numbers
-        are read exactly.
+        The share of each stratum in the population, summing to exactly 1, decimal strings and
+        numbers being read exactly; or how many each has there, whole numbers, which are divided by
+        their sum. They are facts of the population: how many records of a stratum were set apart
+        for development changes nothing about them.
 
     Raises
     ------
     RegistryError
-        Where the two do not name the same strata, or weights do not sum to 1.
+        Where the two do not name the same strata, or weights are neither shares that sum to 1 nor
+        whole numbers.
 
     Examples
     --------
@@ -141,6 +144,8 @@ class Stratified:
     >>> design = Stratified(sizes=sizes, weights={"city": "0.6", "rural": "0.4"})
     >>> design.n_records, design.proportional
     (400, False)
+    >>> Stratified(sizes=sizes, weights={"city": 6_000_000, "rural": 4_000_000}) == design
+    True
     """
 
     sizes: Mapping[str, int]
@@ -151,7 +156,7 @@ class Stratified:
             if not isinstance(getattr(self, name), Mapping):
                 raise RegistryError(f"{name} map strata to numbers, got {getattr(self, name)!r}")
         sizes = _by_stratum("sizes", self.sizes)
-        weights = {g: exact(weight) for g, weight in _by_stratum("weights", self.weights).items()}
+        weights = stratum_shares(_by_stratum("weights", self.weights))
         object.__setattr__(self, "sizes", sizes)
         object.__setattr__(self, "weights", weights)
         if set(self.sizes) != set(weights):
@@ -162,11 +167,6 @@ class Stratified:
         if any(not is_whole(size) or size < 1 for size in self.sizes.values()):
             raise RegistryError(
                 f"every stratum has a whole number of records, at least 1; got {dict(self.sizes)}"
-            )
-        if any(weight <= 0 for weight in weights.values()) or sum(weights.values()) != 1:
-            raise RegistryError(
-                "stratum weights must be positive and sum to exactly 1 (write them as decimal "
-                f"strings or fractions), got { ({k: str(v) for k, v in weights.items()}) }"
             )
 
     @property
@@ -193,6 +193,42 @@ class Stratified:
     def effective_size(self) -> Fraction:
         """``1 / sum_g(w_g^2/n_g)``, at most the number of records."""
         return 1 / sum((self.weights[g] ** 2 / self.sizes[g] for g in self.sizes), Fraction(0))
+
+
+def stratum_shares(weights: Mapping[str, object]) -> dict[str, Fraction]:
+    """Return weights of strata as shares that sum to exactly 1.
+
+    Parameters
+    ----------
+    weights
+        Such shares; or whole numbers, how many each stratum has, which are divided by their sum.
+
+    Raises
+    ------
+    RegistryError
+        They are neither: rounded shares sum to something else, and nobody but their author knows
+        which of them is off.
+
+    Examples
+    --------
+    >>> stratum_shares({"city": "0.6", "rural": "0.4"}) == stratum_shares({"city": 3, "rural": 2})
+    True
+    """
+    read = {stratum: exact(weight, "a stratum's weight") for stratum, weight in weights.items()}
+    total = sum(read.values(), Fraction(0))
+    if any(weight <= 0 for weight in read.values()):
+        raise RegistryError(
+            f"stratum weights must be positive and sum to exactly 1, got {dict(weights)}"
+        )
+    if total != 1 and not all(weight.denominator == 1 for weight in read.values()):
+        decimal = f"{float(total):.15g}"
+        shown = decimal if Fraction(decimal) == total else str(total)
+        raise RegistryError(
+            f"stratum weights must sum to exactly 1, and sum to {shown}; give in their place how "
+            "many each stratum has in the population, as whole numbers, which are divided by their "
+            "sum, or shares as decimal text or fractions that sum to 1"
+        )
+    return {stratum: weight / total for stratum, weight in read.items()}
 
 
 def _by_stratum(name: str, values: Mapping[str, Quantity]) -> dict[str, Quantity]:
@@ -261,21 +297,29 @@ class StratifiedClusters(Stratified):
 
     Clusters of a stratum are an iid or a without-replacement sample of its clusters. Their values
     take the place of records in `Stratified`: sizes count clusters, and the claim is about the
-    weighted mean over strata of the mean over clusters. A claim weighted by records is about the
-    mean over all of them, where the weights of the strata are their shares of all clusters and not
-    of all records. Weights of records are multiplied by those of the strata: one that says already
-    how thinly its stratum was sampled goes with the shares of the sampled clusters, and with the
-    shares of the population every stratum would count twice, which is refused; one of origin
-    ``"within strata"`` goes with any. Where single records are sampled in strata, and have weights,
-    each record is a cluster of its own.
+    weighted mean over strata of the mean over clusters. How strata count depends on how their
+    records do (theory section 1, *Weights in clusters and strata*):
+
+     * clusters or records that count alike, and weights of origin ``"within strata"``: `weights`,
+       the strata's shares of all clusters of the population
+     * design weights, which say how many persons of the population a record represents and hold
+       already how thinly its stratum was sampled: `sampled`, the clusters that the survey sampled
+       whose weights these are. Shares of the population would count every stratum twice; shares of
+       the target would count a stratum for too little of which a pilot took more than of others.
+
+    Where single records are sampled in strata, and have weights, each record is a cluster of its
+    own.
 
     Parameters
     ----------
     sizes
         How many clusters of the target each stratum has.
     weights
-        The share of each stratum in the target, summing to exactly 1; of all clusters, where
-        records count alike, and of the sampled ones beside design weights of records.
+        The share of each stratum in all clusters, or how many clusters it has, as in `Stratified`;
+        left out beside design weights.
+    sampled
+        Beside design weights: how many clusters of each stratum the whole survey sampled, a pilot
+        that was set apart included.
     clusters
         How clusters count within a stratum: `Clustered`, or `WeightedClusters`.
 
@@ -283,7 +327,7 @@ class StratifiedClusters(Stratified):
     ------
     RegistryError
         As for `Stratified`, where the clusters are not declared as `Clustered`, or where strata
-        and weights of records could count the same twice.
+        count by another fact than their records need.
 
     Examples
     --------
@@ -291,26 +335,74 @@ class StratifiedClusters(Stratified):
     >>> design = StratifiedClusters(sizes={"north": 20, "south": 30}, weights=halves)
     >>> design.clusters.weighting, design.proportional
     ('cluster', False)
+
+    A survey of 40 households in either stratum, of which a pilot took 10 in the south:
+
+    >>> persons = WeightedClusters(max_weight=800, origin="design")
+    >>> survey, left = {"north": 40, "south": 40}, {"north": 40, "south": 30}
+    >>> StratifiedClusters(sizes=left, sampled=survey, clusters=persons).weights["south"]
+    Fraction(1, 2)
     """
 
+    weights: Mapping[str, Fraction] = field(default_factory=dict)
+    sampled: Mapping[str, int] = field(default_factory=dict)
     clusters: Clustered = field(default_factory=Clustered)
 
     def __post_init__(self) -> None:
-        # By name: a class with slots is made anew, and super() looks for the old one.
-        Stratified.__post_init__(self)
         if not isinstance(self.clusters, Clustered):
             raise RegistryError(f"clusters is Clustered(...), got {self.clusters!r}")
-        weighted = isinstance(self.clusters, WeightedClusters)
-        if weighted and not within_strata(self.clusters) and not self.proportional:
-            n = self.n_records
-            shares = ", ".join(f'{g} = "{Fraction(m, n)}"' for g, m in sorted(self.sizes.items()))
+        if not isinstance(self.sampled, Mapping):
+            raise RegistryError(f"sampled maps strata to numbers, got {self.sampled!r}")
+        if counts_by_sample(self.clusters):
+            shares, sampled = self._shares_of_sample()
+            object.__setattr__(self, "sampled", sampled)
+            object.__setattr__(self, "weights", shares)
+        elif self.sampled:
             raise RegistryError(
-                "weights of strata multiply those of records, and a record's design weight holds "
-                "already how thinly its stratum was sampled, which would count twice: give strata "
-                f"their shares of the sampled clusters, weights = {{ {shares} }}. Where a record's "
-                "weight compares it with records of its own stratum alone, write origin = "
-                f'"{WITHIN}", and the weights of the strata stay as they are'
+                "sampled is for strata whose records have design weights, which say how many "
+                "persons each represents; here strata count by weights, their shares of all "
+                "clusters of the population: leave sampled out"
             )
+        # By name: a class with slots is made anew, and super() looks for the old one.
+        Stratified.__post_init__(self)
+
+    def _shares_of_sample(self) -> tuple[Mapping[str, Fraction], Mapping[str, int]]:
+        """Return the strata's shares of the survey that design weights are of, and its clusters."""
+        if not isinstance(self.sizes, Mapping):
+            raise RegistryError(f"sizes map strata to numbers, got {self.sizes!r}")
+        sizes, sampled = _by_stratum("sizes", self.sizes), _by_stratum("sampled", self.sampled)
+        if not sampled:
+            asked = ", ".join(f"{g} = ..." for g in sorted(sizes))
+            raise RegistryError(
+                "beside design weights of records write sampled in place of weights: how many "
+                "clusters of each stratum the survey sampled whose weights these are, a pilot that "
+                f"was set apart included, sampled = {{ {asked} }}. A record's weight holds how "
+                "thinly its stratum was sampled by that survey, so that strata count by their "
+                "shares of it: shares of the population would count them twice, and shares of the "
+                "target too little where a pilot took more of a stratum than of others. Where a "
+                "record's weight compares it with records of its own stratum alone, write origin "
+                f'= "{WITHIN}", and weights, the strata\'s shares of all clusters'
+            )
+        if set(sampled) != set(sizes):
+            raise RegistryError(
+                f"strata sizes name {sorted(sizes)}, sampled names {sorted(sampled)}; both must "
+                "name every stratum"
+            )
+        few = [g for g in sorted(sizes) if not _at_least(sampled[g], sizes[g])]
+        if few:
+            told = ", ".join(f"{g} {sampled[g]} (target {sizes[g]})" for g in few)
+            raise RegistryError(
+                "sampled counts the clusters of the whole survey, whole numbers that are at least "
+                f"the target's: {told}"
+            )
+        total = sum(sampled.values())
+        shares = {g: Fraction(int(count), int(total)) for g, count in sampled.items()}
+        if self.weights and stratum_shares(_by_stratum("weights", self.weights)) != shares:
+            raise RegistryError(
+                "beside sampled leave weights out: strata count by their shares of what the survey "
+                "sampled"
+            )
+        return shares, sampled
 
     @property
     def over(self) -> str:
@@ -322,6 +414,11 @@ class StratifiedClusters(Stratified):
 
 def shares_of(clusters: Clustered) -> str:
     """Return in words how strata count whose clusters do not count alike."""
+    if counts_by_sample(clusters):
+        return (
+            "strata with their shares of the clusters that the whole survey sampled, as its author "
+            "states them"
+        )
     if isinstance(clusters, WeightedClusters):
         # The factor of a record in what is claimed: weights may hold the strata's shares already.
         return (
@@ -330,6 +427,18 @@ def shares_of(clusters: Clustered) -> str:
         )
     # A stratum of large clusters has a larger part of the records than of the clusters.
     return "with the registered weights of the strata as their shares of all clusters"
+
+
+def _at_least(sampled: object, size: object) -> bool:
+    """Return whether a survey sampled a whole number, no fewer than the target has of it."""
+    if not is_whole(sampled):
+        return False
+    return not is_whole(size) or int(sampled) >= int(size)  # a size that is none is told as such
+
+
+def counts_by_sample(clusters: Clustered | None) -> bool:
+    """Return whether strata count by what a survey sampled of them: beside design weights."""
+    return isinstance(clusters, WeightedClusters) and not within_strata(clusters)
 
 
 # Weights of such an origin say nothing of how thinly a stratum was sampled.

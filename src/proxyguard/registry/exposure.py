@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from fractions import Fraction
 from typing import Literal
 
 from pydantic import Field, JsonValue, model_validator
@@ -24,7 +23,7 @@ from proxyguard.registry.fields import (
     Text,
     number,
 )
-from proxyguard.registry.requirement import plain_number
+from proxyguard.registry.requirement import PERCENT, Unit
 
 
 class ExposureKind(Enum):
@@ -284,38 +283,36 @@ class ExposureQuestion:
     @property
     def promise(self) -> str:
         """What is promised where the limit is kept, with ``{attacks}`` for who attacks."""
-        points = f"{plain_number(100 * _written(self.ceiling))} points"
-        share = f"{plain_number(100 * _written(self.ceiling))} %"
-        match self.kind:
-            case ExposureKind.ADVANTAGE:
-                return (
-                    "members are flagged by {attacks}, at a registered threshold, less than "
-                    f"{points} more often than others"
-                )
-            case ExposureKind.EVERYWHERE:
-                return f"no threshold of {{attacks}} tells members from others by {points} or more"
-            case ExposureKind.TPR:
-                alarms = f"{plain_number(100 * _written(self.fpr or 0.0))} %"
-                return (
-                    f"no threshold of {{attacks}} finds {share} of the members with false alarms "
-                    f"on at most {alarms} of others"
-                )
-            case ExposureKind.AUC:
-                return (
-                    "a member is ranked above another record by {attacks} in less than "
-                    f"{share} of pairs"
-                )
-            case ExposureKind.ATTRIBUTE:
-                return (
-                    f"{self.settings.secret!r} is guessed by {{attacks}} for members less than "
-                    f"{points} more often than for others"
-                )
-            case ExposureKind.LINKABILITY:
-                return (
-                    "two halves of a row are linked by {attacks} for members less than "
-                    f"{points} more often than for others"
-                )
+        return _PROMISES[self.kind].format(
+            attacks="{attacks}",
+            points=Unit(factor=100, level=" points").amount(self.ceiling),
+            share=PERCENT.amount(self.ceiling),
+            alarms=PERCENT.amount(self.fpr or 0.0),
+            secret=self.settings.secret,
+        )
 
 
-def _written(number: float) -> Fraction:
-    return Fraction(repr(number))
+_PROMISES = {
+    ExposureKind.ADVANTAGE: (
+        "members are flagged by {attacks}, at a registered threshold, less than {points} more "
+        "often than others"
+    ),
+    ExposureKind.EVERYWHERE: (
+        "no threshold of {attacks} tells members from others by {points} or more"
+    ),
+    ExposureKind.TPR: (
+        "no threshold of {attacks} finds {share} of the members with false alarms on at most "
+        "{alarms} of others"
+    ),
+    ExposureKind.AUC: (
+        "a member is ranked above another record by {attacks} in less than {share} of pairs"
+    ),
+    ExposureKind.ATTRIBUTE: (
+        "{secret!r} is guessed by {attacks} for members less than {points} more often than for "
+        "others"
+    ),
+    ExposureKind.LINKABILITY: (
+        "two halves of a row are linked by {attacks} for members less than {points} more often "
+        "than for others"
+    ),
+}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import linecache
 import re
 import textwrap
 from collections import Counter
@@ -174,13 +175,30 @@ class DescribedModel(BaseModel):
         return schema
 
 
-@cache  # one class is a part of many schemas, and its file is parsed to find it
+@cache  # a file has many classes
+def _classes(file: str) -> dict[str, ast.ClassDef]:
+    """Return the classes at the top of a file, by their names."""
+    lines = linecache.getlines(file)
+    return {
+        made.name: made for made in ast.parse("".join(lines)).body if isinstance(made, ast.ClassDef)
+    }
+
+
+def _source(kind: type[DescribedModel]) -> ast.ClassDef:
+    """Return a class as it is written."""
+    if "." not in kind.__qualname__:
+        return _classes(inspect.getfile(kind))[kind.__name__]
+    # inspect reads the whole file for each class that it looks for.
+    (made,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(made, ast.ClassDef)  # the source of a class
+    return made
+
+
+@cache  # one class is a part of many schemas
 def described(kind: type[DescribedModel]) -> list[tuple[str, str]]:
     """Return the fields that a class itself declares, each with the text that stands under it."""
     described = []
-    (made,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    assert isinstance(made, ast.ClassDef)  # the source of a class
-    for field, text in pairwise(made.body):
+    for field, text in pairwise(_source(kind).body):
         match field, text:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(words))):
                 described.append((name, inspect.cleandoc(words)))
@@ -200,7 +218,8 @@ class DeclarationPart(DescribedModel):
     def _leave_out_later(self, written: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
         values: dict[str, JsonValue] = written(self)
         for name in self.LATER:
-            if getattr(self, name) == type(self).model_fields[name].default:
+            field = type(self).model_fields[name]
+            if getattr(self, name) == field.get_default(call_default_factory=True):
                 values.pop(name, None)
         return values
 

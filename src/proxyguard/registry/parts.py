@@ -91,6 +91,11 @@ class Development(DeclarationPart):
     """Share that thresholds of attacks are taken from; nothing is trained on it."""
     split_seed: SeedNumber | None = None
     """Seed of the division into members, reference and calibration."""
+    survey: Literal["the target's", "another"] = "the target's"
+    """Of strata with design weights: whose survey its table is of; clusters of the target's survey
+    are among those that it sampled."""
+
+    LATER = ("survey",)
 
     @model_validator(mode="after")
     def _divided_once(self) -> Development:

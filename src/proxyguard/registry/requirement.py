@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from math import inf, ulp
 from numbers import Integral, Real
 
@@ -23,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.errors import RegistryError
 from proxyguard.exact.contamination import chernoff_ceiling, markov_allowance
+from proxyguard.registry.numbers import flag, member, whole
 
 # How far apart doubles may lie in a range, as a share of its width.
 HELD = 1e-9
@@ -90,7 +92,7 @@ class Unit:
         """Return a value in this unit, as a person writes it."""
         behind = self.level if not gap or self.gap is None else self.gap
         # In fractions: 0.07 of 100 is 7, and in doubles it is 7.000000000000001.
-        shown = plain_number(Fraction(repr(float(value))) * Fraction(repr(float(self.factor))))
+        shown = plain_number(_written(value) * _written(self.factor))
         if behind == " percentage points" and shown == "1":
             behind = " percentage point"
         return f"{shown}{behind}"
@@ -100,7 +102,7 @@ class Unit:
         said = self.amount(value, gap=gap)
         if not self.aside:
             return said
-        return f"{said} ({self.aside.replace('{}', plain_number(Fraction(repr(float(value)))))})"
+        return f"{said} ({self.aside.replace('{}', plain_number(_written(value)))})"
 
 
 PERCENT = Unit(factor=100, level=" %", gap=" percentage points")
@@ -332,19 +334,12 @@ class Requirement:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise RegistryError(f"a requirement needs a name, got {self.name!r}")
-        try:
-            object.__setattr__(self, "form", Form(self.form))
-        except ValueError:
-            options = " or ".join(repr(form.value) for form in Form)
-            raise RegistryError(f"{self.name}: form is {options}, got {self.form!r}") from None
+        object.__setattr__(self, "form", member(Form, self.form, f"{self.name}: form"))
         for name in ("low", "high", "limit", "slack", "ramp"):
             if name not in ("slack", "ramp") or getattr(self, name) is not None:
                 object.__setattr__(self, name, self._number(name))
         for name in ("two_valued", "indicator"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise RegistryError(
-                    f"{self.name}: {name} is True or False, got {getattr(self, name)!r}"
-                )
+            flag(getattr(self, name), f"{self.name}: {name}")
         for name, what in (
             ("group", "the name of a subgroup"),
             ("promise", "a promise in words"),
@@ -364,12 +359,7 @@ class Requirement:
             )
         if self.quantity is not None and not isinstance(self.quantity, LossWords):
             raise RegistryError(f"{self.name}: quantity is a LossWords, got {self.quantity!r}")
-        if isinstance(self.thresholds, bool) or not (
-            isinstance(self.thresholds, int) and self.thresholds >= 1
-        ):
-            raise RegistryError(
-                f"{self.name}: thresholds is a whole number from 1 on, got {self.thresholds!r}"
-            )
+        whole(self.thresholds, f"{self.name}: thresholds")
         object.__setattr__(self, "member_error", float(self._number("member_error")))
         if not 0.0 <= self.member_error < 1.0:
             raise RegistryError(
@@ -443,7 +433,7 @@ class Requirement:
         """
         if self.slack is None:
             raise RegistryError(f"{self.name}: this score needs a slack, and none is registered")
-        return float(_written(self.limit) - _written(self.slack))
+        return _difference(self.limit, self.slack)
 
     @property
     def sentence(self) -> str:
@@ -478,24 +468,19 @@ class Requirement:
     @property
     def unit_limit(self) -> float:
         """The limit on the unit scale, ``v = (tau - a)/(b - a)``."""
-        return self._unit(_written(self.limit))
+        return _part(self.limit, self.low, self.low, self.high)
 
     @property
     def unit_cutoff(self) -> float:
         """The cutoff on the unit scale."""
-        return self._unit(_written(self.cutoff))
+        return _part(self.cutoff, self.low, self.low, self.high)
 
     @property
     def unit_ramp(self) -> float:
         """The ramp width on the unit scale, ``h_j/(b_j - a_j)``."""
         if self.ramp is None:
             raise RegistryError(f"{self.name}: this score needs a ramp, and none is registered")
-        return float(_written(self.ramp) / (_written(self.high) - _written(self.low)))
-
-    def _unit(self, loss: Fraction) -> float:
-        # In fractions, and rounded once: 0.3 of [0, 1] is 0.3 and no double beside it.
-        low, high = _written(self.low), _written(self.high)
-        return float((loss - low) / (high - low))
+        return _part(self.ramp, 0.0, self.low, self.high)
 
     def from_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``values`` of the unit scale on the registered scale."""
@@ -568,9 +553,25 @@ def _promised(r: Requirement) -> str:
     return f"{said}, a missing loss counting as the worst" if r.missing == "worst" else said
 
 
+# A planner asks for the same few numbers a hundred thousand times.
+@lru_cache(maxsize=1 << 14)
 def _written(number: float) -> Fraction:
     """Read a number as it was written: ``Fraction(1, 10)`` for ``0.1``."""
     return Fraction(repr(float(number)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _difference(number: float, less: float) -> float:
+    """Return a difference in fractions, rounded once."""
+    return float(_written(number) - _written(less))
+
+
+@lru_cache(maxsize=1 << 14)
+def _part(number: float, start: float, low: float, high: float) -> float:
+    """Return how far a number lies from ``start``, as a part of the range from low to high."""
+    # In fractions, and rounded once: 0.3 of [0, 1] is 0.3 and no double beside it.
+    low_, high_ = _written(low), _written(high)
+    return float((_written(number) - _written(start)) / (high_ - low_))
 
 
 def as_requirements(requirements: object) -> tuple[Requirement, ...]:

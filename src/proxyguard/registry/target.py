@@ -19,7 +19,9 @@ from proxyguard.registry.design import (
     WeightedClusters,
     WithoutReplacement,
     as_design,
+    counts_by_sample,
     shares_of,
+    stratum_shares,
 )
 from proxyguard.registry.fields import (
     DecimalText,
@@ -34,14 +36,16 @@ from proxyguard.registry.fields import (
     Text,
     number,
 )
+from proxyguard.registry.numbers import fold
 from proxyguard.registry.requirement import check_range
 
 
 class Reserve(DeclarationPart):
     """Rows of one table set aside by a registered seed, before any outcome is parsed.
 
-    ``rows`` is left out for a stratified design, whose sizes say how many, and for a
-    clustered one, of which whole ``clusters`` are set aside.
+    ``rows`` is left out for a stratified design, whose sizes say how many records of each stratum,
+    or how many whole clusters where it is sampled by these, and for a clustered one, of which whole
+    ``clusters`` are set aside.
     """
 
     example: ClassVar[str] = "{ rows = 1000, seed = 1 }"
@@ -110,7 +114,11 @@ class ClusteredDesign(DeclarationPart):
 
 
 class StratifiedDesign(DeclarationPart):
-    """Fixed stratum sizes with registered weights (Proposition 11)."""
+    """Fixed stratum sizes with registered weights (Proposition 11).
+
+    Beside design weights of records strata count by what the survey sampled of them, and have
+    ``sampled`` in place of ``weights``.
+    """
 
     example: ClassVar[str] = (
         '{ by = "sex", sizes = { f = 500, m = 400 }, weights = { f = "0.5", m = "0.5" } }'
@@ -120,24 +128,55 @@ class StratifiedDesign(DeclarationPart):
     """The column that holds the strata."""
     sizes: dict[Name, Positive]
     """Records of each stratum, or clusters where it is sampled by clusters."""
-    weights: dict[Name, Share]
-    """Weight of each stratum; they sum to 1."""
+    weights: dict[Name, Share | PoolSize] | None = None
+    """Share of each stratum in the population, which sum to 1; or how many it has there, whole
+    numbers that are divided by their sum."""
     clusters: ClusteredDesign | None = None
     """How each stratum is sampled by whole clusters, where it is."""
+    sampled: dict[Name, Positive] | None = None
+    """Beside design weights of records: how many clusters of each stratum the whole survey sampled
+    whose weights these are, a pilot that was set apart included."""
 
-    LATER = ("clusters",)
+    LATER = ("clusters", "sampled")
 
     @model_validator(mode="after")
     def _agree(self) -> StratifiedDesign:
-        if set(self.sizes) != set(self.weights):
+        for name, counted in (("weights", self.weights), ("sampled", self.sampled)):
+            if counted is not None and set(self.sizes) != set(counted):
+                raise ValueError(
+                    f"sizes and {name} must name the same strata: sizes have "
+                    f"{', '.join(self.sizes)}, {name} {', '.join(counted)}"
+                )
+        if not self.by_sample and self.weights is None:
+            asked = ", ".join(f"{name} = ..." for name in self.sizes)
             raise ValueError(
-                f"sizes and weights must name the same strata: sizes have {', '.join(self.sizes)}, "
-                f"weights {', '.join(self.weights)}"
+                "weights are missing: the strata's shares of the population, which sum to 1, or "
+                f"how many each has there, weights = {{ {asked} }}"
             )
-        total = sum(Fraction(w) for w in self.weights.values())
-        if total != 1:
-            raise ValueError(f"weights must sum to exactly 1, and sum to {float(total):g}")
+        if not self.by_sample and self.sampled is not None and self.clusters is None:
+            raise ValueError(
+                "sampled is for strata whose records have design weights, which stand under "
+                "clusters; here strata count by weights, their shares of the population: leave "
+                "sampled out"
+            )
+        _ = self.stratified  # its own words say what is wrong with them
         return self
+
+    @property
+    def by_sample(self) -> bool:
+        """Whether strata count by what the survey sampled of them: beside design weights."""
+        return self.clusters is not None and counts_by_sample(self.clusters.clustered)
+
+    @property
+    def stratified(self) -> Stratified:
+        """The design that component tests rely on."""
+        sizes, weights = dict(self.sizes), stratum_shares(self.weights or {"": 1})
+        if self.clusters is None:
+            return Stratified(sizes=sizes, weights=weights)
+        return StratifiedClusters(
+            sizes=sizes, weights={} if self.weights is None else weights,
+            sampled=self.sampled or {}, clusters=self.clusters.clustered,
+        )  # fmt: skip
 
 
 class WeightedDesign(DeclarationPart):
@@ -208,8 +247,10 @@ class ColumnPart(DeclarationPart):
     """Whether no procedure uses it, and no release needs to have it."""
     fold_case: bool = False
     """Whether texts are read in small letters and without outer blanks, so that "Yes" is "yes"."""
+    same: dict[StrictStr, StrictStr] = Field(default_factory=dict)
+    """Texts that are read as another one: { J = "Ja" }, and of a number { "<5" = "2.5" }."""
 
-    LATER = ("fold_case",)
+    LATER = ("fold_case", "same")
 
     @model_validator(mode="after")
     def _one_kind(self) -> ColumnPart:
@@ -227,6 +268,23 @@ class ColumnPart(DeclarationPart):
             )
         if self.format is not None and "%" not in self.format:
             raise ValueError(f'format is {self.format!r}; write how a date is, as "%d.%m.%Y"')
+        return self
+
+    @model_validator(mode="after")
+    def _read_once(self) -> ColumnPart:
+        for text, other in self.same.items():
+            if not text.strip() or not other.strip() or other in self.missing:
+                raise ValueError(
+                    f"same reads {text!r} as {other!r}; a text that stands for a missing value "
+                    "stands in missing"
+                )
+            if text in self.missing or other in self.same:
+                twice = text if text in self.missing else other
+                raise ValueError(f"same and missing say of {twice!r} twice what it is; once is all")
+            for each in (text, other):
+                read = fold(each) if self.fold_case else each.strip()
+                if each != read:
+                    raise ValueError(f"in same {each!r} is read as {read!r}; write that")
         return self
 
     @property
@@ -355,11 +413,13 @@ class Target(DeclarationPart):
             )
         if clustered:
             return self
-        if self.clusters is not self.design and self.clusters is not None:
-            raise ValueError(
-                "strata that are sampled by clusters are not reserved from a table here: give the "
-                "target as a file of its own, or reserve whole clusters and leave strata out"
-            )
+        if self.clusters is not None:
+            if self.reserve.rows is not None:
+                raise ValueError(
+                    "of strata that are sampled by clusters whole clusters are reserved, as many "
+                    "of each stratum as its size says: leave reserve.rows out"
+                )
+            return self
         if isinstance(self.design, StratifiedDesign):
             if self.reserve.rows not in (None, sum(self.design.sizes.values())):
                 raise ValueError("reserve.rows differs from the sum of the stratum sizes")
@@ -392,9 +452,11 @@ class Target(DeclarationPart):
         """How many records are set aside; nothing where the declaration does not count them."""
         if self.reserve is None:
             return None
+        if self.clusters is not None:
+            return None  # whole clusters have as many records as they have
         if isinstance(self.design, StratifiedDesign):
             return sum(self.design.sizes.values())
-        return self.reserve.rows  # whole clusters have as many records as they have
+        return self.reserve.rows
 
     @model_validator(mode="after")
     def _known_design(self) -> Target:
@@ -457,17 +519,10 @@ class Target(DeclarationPart):
     @property
     def sampling_design(self) -> Design:
         """The design that component tests rely on."""
-        clusters = None
-        if self.clusters is not None:
-            clusters = self.clusters.clustered
         if isinstance(self.design, StratifiedDesign):
-            sizes = dict(self.design.sizes.items())
-            weights = {name: Fraction(w) for name, w in self.design.weights.items()}
-            if clusters is not None:
-                return StratifiedClusters(sizes=sizes, weights=weights, clusters=clusters)
-            return Stratified(sizes=sizes, weights=weights)
-        if clusters is not None:
-            return clusters
+            return self.design.stratified
+        if self.clusters is not None:
+            return self.clusters.clustered
         if isinstance(self.design, WeightedDesign):
             return Weighted(max_weight=Fraction(self.design.max_weight), origin=self.design.origin)
         if isinstance(self.design, WithoutReplacementDesign):
@@ -501,12 +556,8 @@ class Target(DeclarationPart):
 
     @property
     def design_column(self) -> str | None:
-        """The column that holds strata, clusters or weights."""
-        if isinstance(self.design, StratifiedDesign | ClusteredDesign):
-            return self.design.by
-        if isinstance(self.design, WeightedDesign):
-            return self.design.weight
-        return None
+        """The column that holds strata, clusters or weights; of several the first."""
+        return next(iter(self.design_columns), None)
 
     @property
     def weight_column(self) -> str | None:
@@ -539,10 +590,12 @@ class Target(DeclarationPart):
             )
         if isinstance(self.design, StratifiedDesign):
             # Sorted: a registry's mapping has no order, and verify compares these words.
-            weights = ", ".join(f"{name} {w}" for name, w in sorted(self.design.weights.items()))
-            equal = len(set(self.design.weights.values())) == 1
+            counted = self.design.sampled if self.design.by_sample else self.design.weights
+            counts = ", ".join(f"{name} {w}" for name, w in sorted((counted or {}).items()))
+            equal = len(set(self.design.stratified.weights.values())) == 1
             kind = "an equal mixture" if equal else "the registered mixture"
-            words = f"{kind} of the strata of {self.design.by!r} (weights {weights})"
+            what = "sampled by the whole survey" if self.design.by_sample else "weights"
+            words = f"{kind} of the strata of {self.design.by!r} ({what} {counts})"
             if self.clusters is None:
                 return words
             shares = "" if once else f", {shares_of(self.clusters.clustered)}"

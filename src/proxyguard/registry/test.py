@@ -122,8 +122,13 @@ class Statistics:
     nothing is computed for another, and one that asks for what there is not is refused.
     """
 
-    def __init__(self, n: int, v: float) -> None:
-        self.n, self.v = n, v
+    def __init__(self, n: int, limits: float | Array) -> None:
+        self.n, self.limits = n, limits  # one limit, or one a release
+
+    @property
+    def v(self) -> float:
+        """The limit, where it is one for all releases."""
+        return float(np.asarray(self.limits))
 
     @property
     def identical(self) -> bool:
@@ -172,23 +177,34 @@ def _lacking(words: str) -> NoReturn:
 
 _PVALUES: dict[ComponentTest, Callable[[Statistics], Array]] = {
     ComponentTest.EMPIRICAL_BERNSTEIN: lambda of: exact_mean.empirical_bernstein_pvalue(
-        of.mean, of.variance, of.n, of.v
+        of.mean, of.variance, of.n, of.limits
     ),
     ComponentTest.HOEFFDING: lambda of: exact_mean.hoeffding_pvalue(
-        of.mean, of.effective_size, of.v
+        of.mean, of.effective_size, of.limits
     ),
-    ComponentTest.CHERNOFF: lambda of: exact_mean.chernoff_pvalue(of.mean, of.n, of.v),
-    ComponentTest.BENTKUS: lambda of: exact_mean.bentkus_pvalue(of.mean, of.n, of.v),
+    ComponentTest.CHERNOFF: lambda of: exact_mean.chernoff_pvalue(of.mean, of.n, of.limits),
+    ComponentTest.BENTKUS: lambda of: _bentkus(of),
     ComponentTest.BINOMIAL: lambda of: exact_mean.binomial_pvalue(
-        of.count, of.n, of.v, identical=of.identical
+        of.count, of.n, of.limits, identical=of.identical
     ),
     ComponentTest.RANDOMIZED_BINOMIAL: lambda of: exact_mean.binomial_pvalue(
-        of.indicators, of.n, of.v, identical=of.identical
+        of.indicators, of.n, of.limits, identical=of.identical
     ),
     # One over the capital: by Ville's inequality of its peak, by Markov's of an e-value.
     ComponentTest.BETTING: lambda of: pvalue_from_log(-of.log_peak),
     ComponentTest.BETTING_FIXED: lambda of: pvalue_from_log(-of.log_evalue),
 }
+
+
+def _bentkus(of: Statistics) -> Array:
+    """Return Bentkus p-values, whose tables have one limit each."""
+    limits = np.asarray(of.limits)
+    if limits.ndim == 0:
+        return exact_mean.bentkus_pvalue(of.mean, of.n, float(limits))
+    result = np.empty(limits.shape)
+    for v in np.unique(limits):
+        result[limits == v] = exact_mean.bentkus_pvalue(of.mean[limits == v], of.n, float(v))
+    return result
 
 
 def pvalues(test: ComponentTest, statistics: Statistics) -> Array:

@@ -187,7 +187,6 @@ def _tables(
     tables = [
         *(evidence.requirement_table(sources, name) for name in sources.group_names),
         evidence.binding_table(bindings),
-        evidence.score_table(sources.verdicts),
         evidence.step_table(verdicts),
         evidence.budget_table(sources),
         *([exposure.attack_table(sources), exposure.copy_table(sources)] if exposed else []),
@@ -204,13 +203,12 @@ def _tables(
         record.reference_table(sources),
         record.plan_table(sources),
         record.sequential_table(sources),
-        record.privacy_table(sources.predicate),
         record.epsilon_table(sources.predicate),
         record.status_table(sources.predicate),
         record.stated_table(sources.predicate),
         record.lineage_table(sources.ledger),
         record.digest_table(sources),
-        record.generator_table(sources.registry),
+        record.generator_table(sources),
         record.software_table(sources),
         record.ledger_table(sources.ledger),
     ]
@@ -309,8 +307,7 @@ NO_COMPARISON = (
 
 def _cell_words(sources: Sources) -> Iterator[str]:
     """Yield how cells are made, where a requirement is about the cells of tables."""
-    members = () if sources.registry is None else sources.registry.members.values()
-    asked = [r.part.query for m in members for r in m.requirements]
+    asked = [r.part.query for m in sources.members.values() for r in m.requirements]
     if any(query is not None and query.marginals is not None for query in asked):
         yield (
             "Of cells: numbers are split at the declared bins, and texts that the declared groups "
@@ -329,8 +326,7 @@ def _about(sources: Sources) -> list[str]:
         return []
     lines = [f"Means are over {words}." for words in predicate.estimand.values()]
     lines += record.models_of(sources)
-    members = () if sources.registry is None else sources.registry.members.values()
-    named = {name for member in members for name in member.stand_ins}
+    named = {name for member in sources.members.values() for name in member.stand_ins}
     drawn = [name for name in sources.in_order(predicate.redraws) if name not in named]
     if len(drawn) < len(predicate.redraws):
         lines.append(
@@ -344,6 +340,8 @@ def _about(sources: Sources) -> list[str]:
         lines.append(f"{mechanism}: every draw redraws {redrawn}. Conditional on {fixed}.")
     for mechanism, costs in sorted((predicate.privacy or {}).items()):
         lines += [f"Privacy of {mechanism}: {line}" for line in costs]
+    if predicate.privacy:
+        lines.append("Privacy is as the mechanism states it; the audit does not measure it.")
     lines += [record.sentence for record in predicate.epsilon or ()]
     lines += _cell_words(sources)
     if len(drawn) > 1:

@@ -253,35 +253,6 @@ def binding_table(bindings: Sequence[ReportBinding]) -> ReportTable:
     )  # fmt: skip
 
 
-# How the labels of counts and means begin, among the steps of a bound.
-SCORES = (
-    "favorable scores", "violating scores", "recognized releases", "valid releases", "mean ",
-    "ramp scores", "releases with a detected violation",
-)  # fmt: skip
-
-
-def score_table(verdicts: Sequence[VerdictRecord]) -> ReportTable:
-    """Return the counts that the bounds start from.
-
-    A bound of several components has the counts of each; labels keep the component's name.
-    """
-    rows = []
-    for verdict in verdicts:
-        name = verdict.mechanism
-        if isinstance(verdict, SequentialVerdict):
-            rows.append((name, "favorable scores", str(verdict.favorable), str(verdict.draws)))
-        if not isinstance(verdict, MechanismVerdict):
-            continue
-        for bound in (verdict.lower, verdict.upper):
-            steps = [] if bound is None else bound.steps
-            releases = next((s.value for s in steps if s.label == "releases"), verdict.n_releases)
-            for step in steps:
-                label = step.label.removeprefix("named: ").removeprefix("direct: ")
-                if label.startswith(SCORES):
-                    rows.append((name, step.label, f"{step.value:.6g}", str(int(releases))))
-    return table("Scores", ("mechanism", "what was counted", "count or mean", "of releases"), rows)
-
-
 def step_table(verdicts: Sequence[ReportVerdict]) -> ReportTable:
     """Return how every bound is built; the changes of one bound add up to it."""
     rows = [

@@ -90,8 +90,7 @@ def exposure_words(sources: Sources) -> tuple[str, ...]:
             "with a release that knows nobody: attacks know the reference rows. Calibration rows "
             "(development.calibration) would show them."
         )
-    declared = None if sources.registry is None else sources.registry.declaration
-    targets = [] if declared is None else [declared.target, *(c.target for c in declared.candidate)]
+    targets = [declared.target for declared in sources.declared]
     if any(t is not None and isinstance(t.design, StratifiedDesign) for t in targets):
         lines.append(
             "Where something is decided, members are weighted by the registered strata, as target "

@@ -4,8 +4,9 @@ The page makes no request, is under a strict policy, and reads without script an
 written by users reaches it through autoescape, and the picker's data through a JSON element in
 which no character can end it; in Markdown every character that it could act by is escaped.
 
-What templates get are the frozen views of this file, the report and its tables: first what every
-page is rendered by, then the views, the pages, and Markdown.
+Templates read the documents themselves, verdicts and tables, and draw pictures by a filter; what a
+page has besides is a frozen view. First what every page is rendered by, then the views, the pages,
+and Markdown.
 """
 
 from __future__ import annotations
@@ -108,8 +109,11 @@ def render_page(
 # Where a page explains nothing: in what can be pressed already, in headings, code and pictures.
 _PASSED = ("a", "button", "caption", "code", "h1", "h2", "h3", "h4", "label", "noscript", "pre",
            "script", "style", "summary", "svg", "thead")  # fmt: skip
-# A flag of a command, which a line may not end within.
-_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+# A flag of a command with a short value, which a line may not end within.
+_FLAG = re.compile(
+    r"(?<![\w-])--"
+    r"(?:(?:limit|exclude) (?:&#39;[^&<]{1,24}&#39;|[^\s&<]{1,24}(?<![.,;:)]))|[a-z][a-z-]*)"
+)
 _TOKENS = re.compile(r"<!--.*?-->|<[^>]*>|[^<]+", re.DOTALL)
 
 
@@ -131,7 +135,7 @@ def explained(page: Markup | str) -> str:
     forms = {form.lower(): term for term in terms() for form in term.forms}
     words = re.compile(
         rf"(?<![\w&;'./-])(?:{'|'.join(sorted(map(re.escape, forms), key=len, reverse=True))})"
-        r"(?![\w'/-]|\.\w)",
+        r"(?![\w'/-]|\.\w| like\b)",  # what "looks like" something is no look at draws
         re.IGNORECASE,
     )  # fmt: skip
     told: dict[str, Term] = {}
@@ -190,7 +194,15 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=_visible,
     )
-    compiled.filters["column_kinds"] = column_kinds
+    compiled.filters |= {
+        "column_kinds": column_kinds,
+        "svg": lambda picture: _markup(to_svg(picture)),
+        "sign": lambda decision: _markup(to_icon(verdict_icon(decision))),
+        "look": look_of,
+        "interval": interval_of,
+        "waterfalls": waterfalls_of,
+        "unbroken": lambda words: words.replace(" %", "\N{NO-BREAK SPACE}%"),
+    }
     return compiled
 
 
@@ -281,43 +293,14 @@ def _hash(text: str) -> str:
     return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
 
 
-def _svgs(pictures: Sequence[Picture]) -> list[Markup]:
-    """Return pictures as markup."""
-    return [_markup(to_svg(picture)) for picture in pictures]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
-    """A verdict as the page shows it."""
-
-    name: str
-    decision: str
-    word: str
-    sentence: str
-    warning: str
-    together: str
-    binding: str
-    icon: Markup
-    interval: Markup | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
-    """How many verdicts there are of one kind."""
-
-    icon: Markup
-    word: str
-    count: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
     """The pictures and the requirement table of one group of releases."""
 
     name: str
-    requirements: list[Markup]
+    requirements: list[Picture]
     total: int  # of them, drawn or not
-    decision: list[Markup]
+    decision: list[Picture]
     lines: tuple[str, ...]
     tables: list[ReportTable]
 
@@ -327,9 +310,8 @@ class ExposureView:
     """What the page shows of one group's attacks."""
 
     name: str
-    sentence: str
-    warning: str  # that no guarantee remains
-    pictures: list[Markup]
+    verdict: ReportVerdict | None
+    pictures: list[Picture]
     note: str
 
 
@@ -345,58 +327,13 @@ class ReleaseList:
     note: str
 
 
-def card_of(verdict: ReportVerdict) -> Card:
-    """Return a verdict with its sign and its interval.
-
-    Parameters
-    ----------
-    verdict
-        What was decided, with its numbers.
-    """
-    decision = look_of(verdict)
-    interval = interval_of(verdict)
-    return Card(
-        name=verdict.name,
-        decision=decision,
-        word=DECISIONS[verdict.decision.lower()],
-        sentence=_unbroken(verdict.sentence),
-        warning=verdict.warning,
-        together=_unbroken(verdict.together),
-        binding=verdict.binding,
-        icon=_icon(decision),
-        interval=None if interval is None else _markup(to_svg(interval)),
-    )
-
-
-def _icon(decision: str) -> Markup:
-    """Return the sign of a decision as markup."""
-    return _markup(to_icon(verdict_icon(decision)))
-
-
-def _unbroken(words: str) -> str:
-    """Return words in which no percentage is broken across lines."""
-    return words.replace(" %", "\N{NO-BREAK SPACE}%")
-
-
-def _tally(cards: Sequence[Card]) -> list[Tally]:
-    """Return how many verdicts there are of each kind, those with none among them."""
-    return [
-        Tally(
-            icon=_icon("unresolved" if cards[0].warning else decision),
-            word=word,
-            count=sum(card.word == word for card in cards),
-        )
-        for decision, word in DECISIONS.items()
-    ]
-
-
-def _said(cards: Sequence[Card]) -> list[tuple[str, str]]:
+def _said(verdicts: Sequence[ReportVerdict]) -> list[tuple[str, str]]:
     """Return what each decision says, where it is the same of all verdicts that have it.
 
     Of a hundred named releases one sentence in a hundred cells would hide which they are about.
     """
-    said = dict.fromkeys((card.word, card.sentence) for card in cards)
-    return [*said] if len(said) == len({card.word for card in cards}) else []
+    said = dict.fromkeys((verdict.decision, verdict.sentence) for verdict in verdicts)
+    return [*said] if len(said) == len({verdict.decision for verdict in verdicts}) else []
 
 
 def release_lists(sources: Sources) -> list[ReleaseList]:
@@ -442,8 +379,7 @@ def release_lists(sources: Sources) -> list[ReleaseList]:
 
 def _files(sources: Sources, name: str) -> dict[str, str]:
     """Return the files of a mechanism whose releases were made elsewhere, by the draws' seeds."""
-    members = {} if sources.registry is None else sources.registry.members
-    made = [member.drawn(name) for member in members.values()]
+    made = [member.drawn(name) for member in sources.members.values()]
     if len(made) != 1 or made[0] is None:  # of several members a seed is no one file
         return {}
     return {str(file.seed): file.name for file in made[0].files or () if file.seed is not None}
@@ -494,7 +430,6 @@ def to_html(report: Report, sources: Sources) -> str:
     sources
         What it was made of.
     """
-    cards = [card_of(verdict) for verdict in report.verdicts]
     groups = [_group(name, report, sources) for name in sources.group_names]
     inside = {table.title for group in groups for table in group.tables}
     tables: dict[str, list[ReportTable]] = {}
@@ -511,7 +446,7 @@ def to_html(report: Report, sources: Sources) -> str:
     exposed = [_exposure(name, report, sources) for name in described]
     pickers, picks = release_lists(sources), sources.picks
     sections = [(name, words, tables[name]) for name, words in TABLE_SECTIONS if name in tables]
-    budgets = _svgs(budget_pictures(sources))
+    budgets = budget_pictures(sources)
     present = [
         ("verdict", "Verdict", True),
         ("resolve", "What would resolve it", bool(report.advice)),
@@ -526,9 +461,9 @@ def to_html(report: Report, sources: Sources) -> str:
     page = render_page(
         "page.html.j2",
         report=report,
-        verdicts=cards,
-        tally=_tally(cards) if len(cards) > CARDS else [],
-        said=_said(cards),
+        verdicts=report.verdicts,
+        decisions=DECISIONS if len(report.verdicts) > CARDS else (),
+        said=_said(report.verdicts),
         status=sources.status,
         contents=[(name, words) for name, words, there in present if there],
         groups=groups,
@@ -552,9 +487,9 @@ def _group(name: str, report: Report, sources: Sources) -> GroupView:
     drawn = drawn_requirements(report, group, name)
     return GroupView(
         name=name,
-        requirements=_svgs(requirement_pictures(sources, name, drawn)),
+        requirements=requirement_pictures(sources, name, drawn),
         total=len(group.requirements),
-        decision=_svgs(decision_pictures(report, sources, name)),
+        decision=decision_pictures(report, sources, name),
         lines=next((v.lines for v in report.verdicts if v.name == name), ()),
         tables=[table for table in report.tables if table.title == f"Requirements: {name}"],
     )
@@ -563,16 +498,14 @@ def _group(name: str, report: Report, sources: Sources) -> GroupView:
 def _exposure(name: str, report: Report, sources: Sources) -> ExposureView:
     """Return what the page shows of the attacks on one group."""
     figures = figures_of(sources)[name]
-    verdict = next((v for v in report.verdicts if v.name == name), None)
     undrawn = len(figures.attacks) - MOST_ATTACKS
     note = f"Described are the first {len(figures.releases)} releases that there are. " + (
         f"{undrawn} more attacks are in the table." if undrawn > 0 else ""
     )
     return ExposureView(
         name=name,
-        sentence="" if verdict is None else _unbroken(verdict.sentence),
-        warning="" if verdict is None else verdict.warning,
-        pictures=_svgs(exposure_pictures(sources, name)),
+        verdict=next((v for v in report.verdicts if v.name == name), None),
+        pictures=exposure_pictures(sources, name),
         note=note.strip(),
     )
 
@@ -585,11 +518,7 @@ def comparison_page(comparison: Comparison) -> str:
     comparison
         What `compare` gave.
     """
-    audits: dict[str, list[Card]] = {}
-    for audit, verdict in comparison.verdicts:
-        audits.setdefault(audit, []).append(card_of(verdict))
-    page = render_page("compare.html.j2", comparison=comparison, cards=list(audits.items()))
-    return explained(page)
+    return explained(render_page("compare.html.j2", comparison=comparison))
 
 
 def fragment(verdicts: Sequence[ReportVerdict], tables: Sequence[ReportTable]) -> str:
@@ -608,7 +537,7 @@ def fragment(verdicts: Sequence[ReportVerdict], tables: Sequence[ReportTable]) -
     """
     return environment().get_template("fragment.html.j2").render(
         css=_markup(fragment_css()),
-        cards=[(card_of(verdict), _svgs(waterfalls_of(verdict))) for verdict in verdicts],
+        verdicts=verdicts,
         tables=[table for table in tables if table.rows],
     )  # fmt: skip
 

@@ -38,7 +38,7 @@ from proxyguard.documents.ledger import (
     Rotated,
     Sealed,
 )
-from proxyguard.documents.registry import DrawnMechanism, Facts, Registry
+from proxyguard.documents.registry import DrawnMechanism, Facts
 from proxyguard.documents.releases import AnyDraw, DrawnRelease, GivenRelease
 from proxyguard.exact.sequential import sharp_boundary
 from proxyguard.printable import shortly
@@ -69,7 +69,7 @@ KEPT_ENTRIES = 5
 
 
 def draws_of(sources: Sources) -> dict[str, Sequence[AnyDraw]]:
-    """Return every draw by mechanism; those of a sequential audit are in its ledger.
+    """Return every draw by mechanism, in the order of the verdicts; a ledger may have them, too.
 
     Returns
     -------
@@ -78,11 +78,12 @@ def draws_of(sources: Sources) -> dict[str, Sequence[AnyDraw]]:
     """
     if sources.manifest is not None:
         members = sources.manifest.members
-        return {
+        frozen = {
             f"{member}/{name}" if len(members) > 1 else name: group.draws
             for member, mechanisms in members.items()
             for name, group in mechanisms.items()
         }
+        return {name: frozen[name] for name in sources.in_order(frozen)}
     committed = [body.record for body in sources.bodies if isinstance(body, Committed)]
     if not committed:
         return {}
@@ -98,15 +99,14 @@ def health_table(sources: Sources) -> ReportTable:
     forbids it, and the reader sees how often it happened.
     """
     rows = []
-    draws = draws_of(sources)
-    for name in sources.in_order(draws):
-        made = [draw for draw in draws[name] if isinstance(draw, DrawnRelease)]
+    for name, draws in draws_of(sources).items():
+        made = [draw for draw in draws if isinstance(draw, DrawnRelease)]
         sizes = sorted(draw.rows for draw in made)
         chosen = Counter(draw.selected for draw in made if draw.selected)
-        states = Counter(draw.status for draw in draws[name])
+        states = Counter(draw.status for draw in draws)
         bad = {state: count for state, count in states.items() if state not in ("drawn", "given")}
         rows.append((
-            name, str(len(draws[name])),
+            name, str(len(draws)),
             ", ".join(f"{count} {state}" for state, count in sorted(bad.items())) or "0",
             str(_copies(draw.content for draw in made)), str(_copies(draw.model for draw in made)),
             f"{sizes[0]:,} to {sizes[-1]:,}" if sizes else "",
@@ -125,19 +125,17 @@ def models_of(sources: Sources) -> list[str]:
 
     A library of one model leaves nothing to choose.
     """
-    members = {} if sources.registry is None else sources.registry.members
     lines = []
-    for name, member in members.items():
+    for name, member in sources.members.items():
         source = member.source
         library = () if member.procedure is None else member.procedure.procedure.library
         if source is not None and len(library) > 1:
-            of = f" of {name}" if len(members) > 1 else ""
+            of = f" of {name}" if len(sources.members) > 1 else ""
             at = "" if source.threshold is None else f", threshold {float(source.threshold):.4g}"
             listed = ", ".join(library)
             lines.append(f"Model of the source{of}: {source.selected}{at}, chosen from {listed}.")
-    draws = draws_of(sources) if lines else {}
-    for name in sources.in_order(draws):
-        chosen = Counter(selected(draws[name]).values())
+    for name, draws in draws_of(sources).items() if lines else ():
+        chosen = Counter(selected(draws).values())
         if chosen:
             listed = ", ".join(f"{model} for {n:,}" for model, n in sorted(chosen.items()))
             lines.append(f"Model of the releases of {name}: {listed}.")
@@ -155,18 +153,15 @@ def conditions_of(sources: Sources) -> tuple[str, ...]:
 
     Nothing in a folder shows how files, predictions or losses came about.
     """
-    registry, predicate = sources.registry, sources.predicate
-    if registry is None or predicate is None:
-        return ()
     outside = {
         name
-        for member in registry.members.values()
+        for member in sources.members.values()
         for name, mechanism in member.mechanisms.items()
         if not isinstance(mechanism, DrawnMechanism) or mechanism.delivered
     }
     return tuple(
         f"{stated.about}: {stated.words} (its author's word; no check of a folder can show it)"
-        for stated in predicate.stated_not_checked
+        for stated in (() if sources.predicate is None else sources.predicate.stated_not_checked)
         if stated.about.rpartition("/")[2] in outside
     )
 
@@ -194,16 +189,13 @@ def guard_table(sources: Sources) -> ReportTable:
     The guards are what the drawing process wrote of itself; what was registered to be read besides
     is the declaration's.
     """
-    declared = None if sources.registry is None else sources.registry.declaration
-    mechanisms = [] if declared is None else [*declared.mechanism]
-    for member in () if declared is None else declared.candidate:
-        mechanisms += member.mechanism
-    allowed = {mechanism.name: ", ".join(mechanism.allow) for mechanism in mechanisms}
+    allowed = {
+        m.name: ", ".join(m.allow) for declared in sources.declared for m in declared.mechanism
+    }
     rows = []
-    draws = draws_of(sources)
-    for name in sources.in_order(draws):
+    for name, draws in draws_of(sources).items():
         # A table that was given ran no code here, so that nothing held it.
-        made = [draw for draw in draws[name] if not isinstance(draw, GivenRelease)]
+        made = [draw for draw in draws if not isinstance(draw, GivenRelease)]
         held = Counter(draw.guard for draw in made if draw.guard)
         if held:
             words = ", ".join(f"{count} by {guard}" for guard, count in sorted(held.items()))
@@ -221,11 +213,10 @@ def guard_table(sources: Sources) -> ReportTable:
 def computed_table(sources: Sources) -> ReportTable:
     """Return how draws were computed, where their generators say it: devices, versions, batches."""
     rows = []
-    draws = draws_of(sources)
-    for name in sources.in_order(draws):
+    for name, draws in draws_of(sources).items():
         said = Counter(
             ", ".join(f"{fact} {words}" for fact, words in sorted(draw.computed.items()))
-            for draw in draws[name]
+            for draw in draws
             if not isinstance(draw, GivenRelease) and draw.computed
         )
         rows += [(name, str(count), words) for words, count in sorted(said.items())]
@@ -494,16 +485,6 @@ def _boundary(
     return [(int(n), int(c)) for n, c in zip(boundary.looks, boundary.counts, strict=True)]
 
 
-def privacy_table(predicate: Predicate | None) -> ReportTable:
-    """Return what the releases of private mechanisms cost."""
-    costs = None if predicate is None else predicate.privacy
-    return table(
-        "Privacy", ("mechanism", "what its releases cost"),
-        [(name, line) for name, lines in sorted((costs or {}).items()) for line in lines],
-        "As the mechanism states it; the audit does not measure privacy.", "privacy",
-    )  # fmt: skip
-
-
 def epsilon_table(predicate: Predicate | None) -> ReportTable:
     """Return what became of claimed privacy parameters."""
     records = () if predicate is None else predicate.epsilon or ()
@@ -694,13 +675,13 @@ def software_table(sources: Sources) -> ReportTable:
     )  # fmt: skip
 
 
-def generator_table(registry: Registry | None) -> ReportTable:
+def generator_table(sources: Sources) -> ReportTable:
     """Return what made the releases: generator, where its code came from, its settings.
 
     Tables that were given and not drawn have no code and no version.
     """
     rows = []
-    for member in () if registry is None else registry.members.values():
+    for member in sources.members.values():
         for name, mechanism in member.mechanisms.items():
             settings = "; ".join(f"{k} {v}" for k, v in sorted(mechanism.describe.items()))
             code = ("", "")
@@ -716,16 +697,14 @@ def generator_table(registry: Registry | None) -> ReportTable:
 def lenient_words(sources: Sources) -> list[str]:
     """Return which limits a policy that learns nothing meets, on validation data."""
     developed = [body for body in sources.bodies if isinstance(body, Developed)]
-    if not developed or sources.registry is None:
-        return []
     limits = {
         name: float(limit)
         for group in sources.groups.values()
         for name, limit in zip(group.requirements, group.limits, strict=True)
     }
     notes = []
-    for name, member in sources.registry.members.items():
-        facts = developed[-1].members.get(name)
+    for name, member in sources.members.items():
+        facts = developed[-1].members.get(name) if developed else None
         if not isinstance(facts, Facts):
             continue
         for part in (r.part for r in member.requirements):

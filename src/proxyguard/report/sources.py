@@ -36,10 +36,11 @@ from proxyguard.documents.certificate import (
 )
 from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.documents.ledger import LedgerBody
-from proxyguard.documents.registry import Registry, ResolvedRequirement
+from proxyguard.documents.registry import RegisteredMember, Registry, ResolvedRequirement
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import ReleaseEvidence
+from proxyguard.registry.declaration import Candidate, Declaration
 from proxyguard.registry.parts import RequirementPart
 from proxyguard.seal.ledger import Entry
 
@@ -113,6 +114,18 @@ class Sources:
         return None if self.predicate is None else self.predicate.picks
 
     @property
+    def members(self) -> Mapping[str, RegisteredMember]:
+        """The registered sources and targets by name; none of a certificate in memory."""
+        return {} if self.registry is None else self.registry.members
+
+    @property
+    def declared(self) -> Sequence[Declaration | Candidate]:
+        """What declares their targets and mechanisms: the declaration, or each candidate of it."""
+        if self.registry is None:
+            return ()
+        return self.registry.declaration.candidate or (self.registry.declaration,)
+
+    @property
     def failed(self) -> Mapping[str, tuple[Failure, ...]]:
         """The draws that gave no release, by mechanism."""
         return {} if self.predicate is None else self.predicate.failed
@@ -138,17 +151,16 @@ class Sources:
             ]
         return [
             (resolved.part.name, resolved.limit.value)
-            for member in self.registry.members.values()
+            for member in self.members.values()
             for resolved in member.requirements
         ]
 
     @property
     def exposures(self) -> dict[str, RequirementPart]:
         """The declared requirements about exposure, by name."""
-        members = {} if self.registry is None else self.registry.members
         return {
             resolved.part.name: resolved.part
-            for member in members.values()
+            for member in self.members.values()
             for resolved in member.requirements
             if resolved.part.exposure is not None
         }
@@ -187,12 +199,9 @@ class Sources:
         return "records" if target is None or target.clusters is None else "clusters"
 
     def _resolved(self, group: str) -> tuple[ResolvedRequirement, ...]:
-        if self.registry is None:
-            return ()
         # Groups are mechanisms, or of named releases members; one member has all mechanisms.
-        members = self.registry.members
-        member = members[group] if group in members else next(iter(members.values()))
-        return member.requirements
+        member = self.members.get(group) or next(iter(self.members.values()), None)
+        return () if member is None else member.requirements
 
 
 def by_declared(named: Mapping[str, str], requirement: str) -> str:

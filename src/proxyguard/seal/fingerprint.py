@@ -39,7 +39,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import comb, expm1, inf, lgamma, sqrt
+from math import ceil, comb, expm1, inf, lgamma, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -136,6 +136,18 @@ def meet(target: Sequence[RecordView], other: Sequence[RecordView]) -> Meeting:
     further = [compare_records(target[i], other[j], level) for i, j in _in_common(target, other)]
     beyond = (view for view in further if view.excess)
     return max(beyond, key=lambda view: view.twins, default=meeting)
+
+
+def least_met(target: Sequence[RecordView], other: Sequence[RecordView]) -> int:
+    """Return how many records two sets have in common at least, over all views.
+
+    As `meet`, where whole records may be few beside those that were written anew: what coincidence
+    explains of the records of a view is taken off.
+    """
+    level = LEVEL / 2.0 / (len(target) * len(other))
+    met = [compare_records(target[i], other[j], level) for i, j in _in_common(target, other)]
+    counts = [view.twins - ceil(view.expected) for view in met if view.excess]
+    return max(0, meet(target, other).twins, *counts)
 
 
 def compare_records(target: RecordView, other: RecordView, level: float) -> Meeting:

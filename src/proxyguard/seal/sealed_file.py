@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from proxyguard.errors import DigestMismatch, SealError
 from proxyguard.registry.numbers import MOST_RECORDS
 from proxyguard.seal.crypto import Holder, decrypt, encrypt, unwrap_any
 from proxyguard.seal.storage import open_inside, random_bytes
+from proxyguard.tables.ipc import is_compressed
 
 # Bytes of a header: wraps for some hundred holders.
 HEADER = 2**20
@@ -213,7 +213,7 @@ def _unpack(chunk: bytes, name: str) -> pa.Table:
         messages = list(pa.ipc.MessageReader.open_stream(chunk))
         if [message.type for message in messages] != ["schema", "record batch"]:
             raise SealError(f"{name} is not one plain batch of records; sealing writes one")
-        if _is_compressed(messages[1].metadata.to_pybytes()):
+        if is_compressed(messages[1]):
             raise SealError(f"{name} is compressed; sealing writes records as they are")
         schema = pa.ipc.read_schema(messages[0])
         odd = [field.name for field in schema if not _is_plain(field.type)]
@@ -230,7 +230,7 @@ def _unpack(chunk: bytes, name: str) -> pa.Table:
         return pa.Table.from_batches([batch])
     except MemoryError:
         raise  # which says nothing about the file
-    except (pa.ArrowException, OSError, struct.error) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise SealError(f"{name} holds no records that this version reads: {error}") from error
 
 
@@ -242,30 +242,6 @@ def _is_plain(kind: pa.DataType) -> bool:
         or pa.types.is_string(kind)
         or pa.types.is_fixed_size_binary(kind)
     )
-
-
-def _is_compressed(metadata: bytes) -> bool:
-    """Return whether a record batch says so in field 3 of its header (Arrow's Message.fbs).
-
-    pyarrow tells this of a batch only by unpacking it.
-    """
-    (root,) = struct.unpack_from("<I", metadata)
-    header = _field(metadata, root, 2)
-    if header is None:
-        raise SealError("a batch of records has no header")
-    (offset,) = struct.unpack_from("<I", metadata, header)
-    return _field(metadata, header + offset, 3) is not None
-
-
-def _field(content: bytes, table: int, number: int) -> int | None:
-    """Return where a field of a flatbuffers table lies, or nothing where it has none."""
-    (back,) = struct.unpack_from("<i", content, table)
-    (size,) = struct.unpack_from("<H", content, table - back)
-    slot = 4 + 2 * number
-    if slot + 2 > size:
-        return None
-    (offset,) = struct.unpack_from("<H", content, table - back + slot)
-    return table + offset if offset else None
 
 
 def _commitment(plain: Iterable[bytes]) -> str:

@@ -8,7 +8,7 @@ read or written here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal, InvalidOperation
 from math import inf
@@ -127,15 +127,61 @@ def have_value(values: Series | NDArray[np.object_], missing: Iterable[str]) -> 
     return np.asarray(known[codes])
 
 
+def coded(
+    values: Series | NDArray[np.object_], number: Callable[[object], int]
+) -> NDArray[np.int64]:
+    """Return the number of each value, each different one asked for it once.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> coded(pd.Series(["no", "yes", "no"]), ["yes", "no"].index).tolist()
+    [1, 0, 1]
+    """
+    import pandas as pd
+
+    places, distinct = pd.factorize(values, use_na_sentinel=False)
+    return np.array([number(value) for value in distinct], dtype=np.int64)[np.asarray(places)]
+
+
 def _texts(values: Series, part: ColumnPart, missing: Sequence[str]) -> Series:
     """Return a column as texts, with the empty one where a text declared for it is a gap."""
     # What the whole table calls missing is a value here, which a share may ask for: "NA" is a
     # country. An outcome that is missing is known by it, so that it has one spelling when folded.
-    texts = as_texts(values)
+    texts = read_alike(as_texts(values), part)
     if not part.fold_case:
         return texts.where(~texts.isin(list(part.missing)), "")
     spelt = {fold(gap): gap for gap in missing} | {fold(gap): "" for gap in part.missing}
-    return texts.map(lambda text: spelt.get(fold(text), fold(text)))
+    return texts.map(lambda text: spelt.get(text, text))
+
+
+def read_alike(texts: Series, part: ColumnPart) -> Series:
+    """Return texts with those that are declared to be one value as that value.
+
+    Parameters
+    ----------
+    texts
+        A column as `as_texts` returns it.
+    part
+        How it is declared to be read: ``fold_case`` and ``same``.
+    """
+    if part.fold_case:
+        texts = texts.map(fold)
+    if part.same:
+        texts = texts.map(lambda text: part.same.get(text.strip(), text))
+    return texts
+
+
+def read_as_declared(labels: NDArray[np.object_], part: ColumnPart) -> NDArray[np.object_]:
+    """Return texts of a file as they are declared to be read.
+
+    >>> part = ColumnPart(same={"J": "Ja"})
+    >>> read_as_declared(np.array(["J", "Ja "], dtype=object), part).tolist()
+    ['Ja', 'Ja ']
+    """
+    import pandas as pd
+
+    return read_alike(pd.Series(labels, dtype=object), part).to_numpy(dtype=object)
 
 
 def _numbers(
@@ -170,8 +216,14 @@ def numbers_in(
     notation, unread = notation_of(part), np.zeros(len(values), dtype=bool)
     if is_number(values):
         numbers = _doubles(values)
+        # In a column of numbers a text is a number too: "0" that is declared to be 0.5.
+        texts, others = (
+            (notation or Notation()).numbers([*t]) for t in (part.same, part.same.values())
+        )
+        for text, other in zip(texts, others, strict=True):
+            numbers = numbers.where(numbers != text, other)
     else:
-        values = held(values)
+        values = read_alike(as_texts(values), part) if part.same else held(values)
         blank = _is_blank(values, [*missing, *part.missing])
         if notation is None:
             numbers = _read_numbers(values.where(~blank, "nan"))
@@ -301,7 +353,7 @@ def kinds_of(
         elif is_number(values):
             kinds[str(name)] = "number"
         else:
-            values = held(values)
+            values = read_alike(as_texts(values), part) if part.same else held(values)
             numbers = _read_numbers(values[~_is_blank(values, [*missing, *part.missing])])
             kinds[str(name)] = "text" if bool(numbers.isna().any()) else "number"
     return kinds

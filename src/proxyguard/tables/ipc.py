@@ -62,11 +62,9 @@ def _claims(stream: pa.Buffer) -> Iterator[int]:
         if message.body is None or message.type == "schema":
             continue
         body = memoryview(message.body)
-        batch = _Flat.root(bytes(message.metadata)).table(2)  # Message.header
-        if message.type == "dictionary":
-            batch = batch.table(1)  # DictionaryBatch.data
-        compressed = batch.has(3)  # RecordBatch.compression
-        for offset, length in batch.pairs(2):  # RecordBatch.buffers
+        batch = _batch(message)
+        compressed = batch.has(_COMPRESSION)
+        for offset, length in batch.pairs(_BUFFERS):
             if not 0 <= offset <= offset + length <= len(body):
                 raise ValueError("a buffer lies outside its message")
             size = length
@@ -76,6 +74,30 @@ def _claims(stream: pa.Buffer) -> Iterator[int]:
             if size < 0:
                 raise ValueError(f"a buffer of {size} bytes")
             yield size
+
+
+def is_compressed(message: pa.Message) -> bool:
+    """Return whether a batch of records says so; pyarrow tells it only by unpacking them.
+
+    Raises
+    ------
+    ValueError
+        It has no header, or one that ends too early.
+    """
+    try:
+        return _batch(message).has(_COMPRESSION)
+    except struct.error as error:
+        raise ValueError(f"a header is cut: {error}") from error
+
+
+# The number of a field in its table, by Arrow's Message.fbs.
+_HEADER, _DATA, _BUFFERS, _COMPRESSION = 2, 1, 2, 3
+
+
+def _batch(message: pa.Message) -> _Flat:
+    """Return what a message says of its batch of records."""
+    header = _Flat.root(bytes(message.metadata)).table(_HEADER)
+    return header.table(_DATA) if message.type == "dictionary" else header
 
 
 class _Flat:

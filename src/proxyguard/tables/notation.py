@@ -152,8 +152,23 @@ def reads_as_gap(text: str) -> bool:
     return letters in _GAPS or (not letters and bool(text.strip()))
 
 
-def readings(texts: Sequence[str], counts: Sequence[int]) -> dict[str, float]:
-    """Return the share of what a column holds that each known notation reads, where it is `MOST`.
+_BEYOND = re.compile(r"\s*([<>\u2264\u2265])=?\s*(.*)", re.DOTALL)
+
+
+def beyond(text: str) -> tuple[str, str] | None:
+    """Return the sign and the number of a value beyond what is measured; nothing of another text.
+
+    >>> beyond("<0,6"), beyond("> 90"), beyond("k.A.")
+    (('<', '0,6'), ('>', '90'), None)
+    """
+    met = _BEYOND.fullmatch(text)
+    return None if met is None else ("<" if met[1] in "<\u2264" else ">", met[2].strip())
+
+
+def readings(
+    texts: Sequence[str], counts: Sequence[int], *, least: float = MOST
+) -> dict[str, float]:
+    """Return the share of what a column holds that each known notation reads, where it is enough.
 
     Parameters
     ----------
@@ -161,6 +176,8 @@ def readings(texts: Sequence[str], counts: Sequence[int]) -> dict[str, float]:
         The different texts of the column, without the empty one.
     counts
         How often each occurs.
+    least
+        The share that is enough.
     """
     weights = np.asarray(counts, dtype=np.float64)
     order = np.argsort(-weights, kind="stable")[:LOOKED_AT]
@@ -175,7 +192,7 @@ def readings(texts: Sequence[str], counts: Sequence[int]) -> dict[str, float]:
         if np.isnan(notation.numbers(sample[:few])).all():
             continue
         share = float(weights[~np.isnan(notation.numbers(sample))].sum() / weights.sum())
-        if share >= MOST:
+        if share >= least:
             shares[name] = share
     return shares
 

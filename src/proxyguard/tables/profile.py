@@ -9,8 +9,9 @@ says otherwise.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -22,7 +23,7 @@ from proxyguard.registry.numbers import fold
 from proxyguard.registry.target import ColumnPart, DeclaredColumns, TableReading
 from proxyguard.tables.columns import Series, kinds_of, typed
 from proxyguard.tables.files import as_frame
-from proxyguard.tables.notation import ISO, KNOWN, Notation, readings, reads_as_gap
+from proxyguard.tables.notation import ISO, KNOWN, Notation, beyond, readings, reads_as_gap
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,13 +38,24 @@ FEW = 20
 DISTINCT = 0.95
 # Whole numbers of which a column has so many different ones may be codes.
 CODES = 10
+# A category of which more than this share is numbers holds numbers, most likely.
+SOME = 0.5
 # Texts among numbers that a line names as missing, at most.
 MOST_GAPS = 40
 # Texts with blanks are free text if they are longer on average, or all different.
 LONG = 30
-_CALLED_ID = re.compile(  # "id", "patient no", and "PatientID" as "patNr"
+_CALLED_ID = re.compile(  # "id", "patient no", "PatientID" as "patNr", and "Patientnr"
     r"(^|[^A-Za-z]|(?<=[a-z])(?=[A-Z]))(?i:id|ids|key|uuid|guid|index|nr|no|number)$"
+    r"|(?i:nr|nummer|(patient|person|subject|case|record|visit|customer|account)id)$"
 )
+# An index is called so, and a measure such as the body mass index: one that repeats is no id.
+_INDEX = re.compile("index$", re.IGNORECASE)
+# A number or code that repeats is a person's, and no measure, where so many values differ.
+MOSTLY_DISTINCT = 0.5
+# Whole numbers that were counted fill so much of their range; drawn ones repeat more by then.
+COUNTED = 0.95
+# A short form of a label is at most so long, and at most so frequent beside the whole.
+SHORT, RARE = 3, 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +87,8 @@ class ColumnProfile:
         Texts in it that most likely stand for a missing value.
     alike
         Texts in it that differ from another one in small and capital letters alone.
+    among
+        Of a category most of whose texts are numbers: an example of how they are written.
     """
 
     name: str
@@ -89,6 +103,7 @@ class ColumnProfile:
     notation: str = ""
     gaps: tuple[str, ...] = ()
     alike: tuple[str, ...] = ()
+    among: str = ""
 
     @property
     def proposed(self) -> ColumnPart | None:
@@ -207,6 +222,7 @@ class _Facts(NamedTuple):
     wordy: float = 0.0  # share of the records whose text is no number and no date
     alike: tuple[str, ...] = ()  # texts that differ from another in small and capital letters alone
     labels: tuple[str, ...] = ()  # the texts of a category
+    among: str = ""  # of a category: the notation that reads most of its texts
 
 
 def _profile(values: Series, part: ColumnPart | None, role: str | None) -> ColumnProfile:
@@ -230,7 +246,7 @@ def _profile(values: Series, part: ColumnPart | None, role: str | None) -> Colum
         warning=None if warning is None else
         f"column {name!r} {warning}; write under [columns]: {key} = {{ {otherwise} }}",
         notation=facts.notations[0] if facts.notations and not facts.strange else "",
-        gaps=facts.gaps, alike=facts.alike,
+        gaps=facts.gaps, alike=facts.alike, among=facts.among,
     )  # fmt: skip
 
 
@@ -261,6 +277,91 @@ def repeated_id(name: str, values: Series) -> bool:
     """
     levels, known = values.nunique(), int(values.notna().sum())
     return _CALLED_ID.search(name) is not None and max(FEW, 0.2 * known) <= levels < known
+
+
+def repeats_as_id(name: str, values: Series) -> bool:
+    """Return whether several records have one id: it is called one, or its numbers were counted.
+
+    >>> import pandas as pd
+    >>> repeats_as_id("who", pd.Series([float(k % 90) for k in range(100)]))
+    True
+    >>> repeats_as_id("age", pd.Series([float(k * k % 90) for k in range(100)]))
+    False
+    """
+    known = values[values.notna() & (values != "")]
+    levels, numbers = known.nunique(), values.dtype.kind == "f"
+    if len(known) < FEW or not MOSTLY_DISTINCT * len(known) <= levels < len(known):
+        return False
+    if numbers and not bool((np.isfinite(known) & (known == np.floor(known))).all()):
+        return False
+    if repeated_id(name, known) and _INDEX.search(name) is None:
+        return numbers or not bool(known.str.contains(" ").any())
+    return numbers and levels >= COUNTED * (float(known.max()) - float(known.min()) + 1.0)
+
+
+def has_codes(values: Series) -> bool:
+    """Return whether a column has whole numbers or texts without blanks that mostly differ.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> has_codes(pd.Series([f"P{k}" for k in range(60)]))
+    True
+    >>> has_codes(pd.Series([k / 7 for k in range(60)]))
+    False
+    """
+    known = values[values.notna() & (values != "")]
+    if len(known) < FEW or known.nunique() < MOSTLY_DISTINCT * len(known):
+        return False
+    if values.dtype.kind == "f":
+        return bool((np.isfinite(known) & (known == np.floor(known))).all())
+    return not bool(known.str.contains(" ").any())
+
+
+def look_alikes(counts: Mapping[str, int]) -> dict[str, str]:
+    """Return labels that are most likely another spelling of one, by the more frequent one.
+
+    Such are those that differ in capitals, accents, blanks, points and hyphens alone, and short
+    forms that are rare beside the whole.
+
+    Parameters
+    ----------
+    counts
+        How often each label occurs.
+
+    Examples
+    --------
+    >>> look_alikes({"ja": 900, "j": 30, "nej": 4000, "n": 150})
+    {'j': 'ja', 'n': 'nej'}
+    >>> look_alikes({"A": 400, "AB": 50, "stage 1": 20, "stage 11": 30})
+    {}
+    """
+    by_count = sorted(counts, key=lambda text: (-counts[text], text))
+    whole: dict[str, str] = {}
+    for text in by_count:
+        if any(map(str.isalpha, text)):
+            whole.setdefault(_plain(text), text)
+    same = {t: whole[_plain(t)] for t in by_count if whole.get(_plain(t), t) != t}
+    for text in by_count:
+        short = _plain(text)
+        if text in same or not short.isalpha() or len(short) > SHORT:
+            continue
+        longer = [other for plain, other in whole.items() if plain != short
+                  and plain.isalpha() and plain.startswith(short)]  # fmt: skip
+        if len(longer) == 1 and counts[text] <= RARE * counts[longer[0]]:
+            same[text] = longer[0]
+    read = {text: same.get(other, other) for text, other in same.items()}
+    return {text: read[text] for text in sorted(read)}
+
+
+_BETWEEN = re.compile(r"[\s_]|(?<!\d)\.|\.(?!\d)|(?<=\w)-(?=\w)")
+
+
+def _plain(text: str) -> str:
+    """Return a label without capitals, accents, and what stands between its letters."""
+    letters = unicodedata.normalize("NFKD", text)
+    letters = "".join(sign for sign in letters if not unicodedata.combining(sign))
+    return _BETWEEN.sub("", letters.casefold())
 
 
 def _mostly_distinct(levels: int, records: int) -> bool:
@@ -301,8 +402,29 @@ def _of_texts(name: str, values: Series, declared: ColumnPart | None) -> _Facts:
     spelt = Counter(map(fold, texts))
     alike = tuple(sorted((t for t in texts if spelt[fold(t)] > 1), key=lambda t: (fold(t), t)))
     labels = tuple(map(repr, sorted(texts)))
-    gaps = () if declared is not None else tuple(t for t in texts if reads_as_gap(t))
-    return _Facts("category", len(texts), missing, gaps=gaps, alike=alike, labels=labels)
+    if declared is not None:
+        return _Facts("category", len(texts), missing, alike=alike, labels=labels)
+    gaps = tuple(t for t in texts if reads_as_gap(t))
+    often = {t: int(n) for t, n in zip(texts, counts, strict=True) if t not in gaps}
+    among, strange = _numbers_among(list(often), list(often.values()))
+    return _Facts(
+        "category", len(texts), missing, gaps=gaps, alike=alike, labels=labels, among=among,
+        strangers=strange, wordy=sum(often[t] for t in strange) / len(values),
+    )  # fmt: skip
+
+
+def _numbers_among(texts: Sequence[str], counts: Sequence[int]) -> tuple[str, tuple[str, ...]]:
+    """Return the notation of most texts, values beyond what is measured too, and the texts that
+    are none; nothing where most are none, or so few differ that they may be codes."""
+    bare = [(beyond(text) or ("", text))[1] for text in texts]
+    shares = readings(bare, counts, least=SOME) if bare else {}
+    if not shares:
+        return "", ()
+    name = max(shares, key=lambda notation: shares[notation])
+    if KNOWN[name].date or int(np.isfinite(KNOWN[name].numbers(bare)).sum()) <= CODES:
+        return "", ()
+    numbers = KNOWN[name].numbers(texts)
+    return name, tuple(t for t, n in zip(texts, numbers, strict=True) if np.isnan(n))
 
 
 def _shown(end: float, facts: _Facts) -> str:
@@ -316,11 +438,28 @@ def _shown(end: float, facts: _Facts) -> str:
     return f"{end:,.6g}" if abs(end) < 1e15 else f"{end:.6g}"
 
 
-def _part(notation: Notation, gaps: tuple[str, ...]) -> ColumnPart:
+def _beyond_as_numbers(notation: Notation, texts: Iterable[str]) -> dict[str, str]:
+    """Return values beyond what is measured, and numbers for them: half of "<5", 90 for ">90"."""
+    read: dict[str, str] = {}
+    if notation.date:
+        return read
+    for text in texts:
+        sign, bare = beyond(text) or ("", "")
+        number = float(notation.numbers([bare])[0]) if bare else np.nan
+        if np.isfinite(number):
+            plain = np.format_float_positional(number / 2 if sign == "<" else number, trim="-")
+            read[text.strip()] = plain.replace(".", notation.decimal)
+    return read
+
+
+def _part(
+    notation: Notation, gaps: tuple[str, ...], same: Mapping[str, str] | None = None
+) -> ColumnPart:
     if notation.date:
         form = None if notation.date == ISO else notation.date
         return ColumnPart(kind="date", format=form, missing=gaps)
-    written = {"kind": "number", "thousands": notation.thousands or None, "missing": gaps}
+    written = {"kind": "number", "thousands": notation.thousands or None, "missing": gaps,
+               "same": same or {}}  # fmt: skip
     if notation.decimal != ".":
         written["decimal"] = notation.decimal
     return ColumnPart.model_validate(written)
@@ -332,8 +471,22 @@ def column_toml(part: ColumnPart) -> str:
     >>> print(column_toml(ColumnPart(kind="number", decimal=",", missing=("k.A.",))))
     { kind = "number", decimal = ",", missing = ["k.A."] }
     """
-    fields = type(part).model_fields
-    return toml({key: said for key, said in part if said != fields[key].default})
+    return toml({key: said for key, said in part if said != getattr(ColumnPart(), key)})
+
+
+def _reading(notation: Notation, facts: _Facts, missing: tuple[str, ...]) -> tuple[str, str]:
+    """Return the line that reads texts as numbers, and what it takes values beyond a limit for."""
+    same = _beyond_as_numbers(notation, facts.strangers)
+    # Every text that is no number, since one alone would have the line refused.
+    gaps = [*missing, *facts.gaps, *(text for text in facts.strangers if text.strip() not in same)]
+    part = _part(notation, tuple(dict.fromkeys(gaps)), same)
+    line = column_toml(part)[2:-2] if len(gaps) + len(same) <= MOST_GAPS else "exclude = true"
+    if not same:
+        return line, ""
+    return line, (
+        f"; {some(list(map(repr, same)), 3)} are values beyond what is measured, and none is "
+        "missing: the line reads half of a lower limit, and an upper one as it is"
+    )
 
 
 def _words(
@@ -357,9 +510,7 @@ def _words(
             f"{facts.notations[0]}, generators and other learners take every text for a category"
             + (f"; {facts.wordy:.1%} of the records have no {facts.kind}" if facts.wordy else "")
         )
-        # Every text that is no number, since one alone would have the line refused.
-        gaps = tuple(dict.fromkeys([*missing, *facts.gaps, *facts.strangers]))
-        line = column_toml(_part(first, gaps))[2:-2] if len(gaps) <= MOST_GAPS else "exclude = true"
+        line, limits = _reading(first, facts, missing)
         if first.date and any(other.date for other in others):
             return use, line, (
                 f"holds dates like {' or like '.join(facts.notations)}: nothing in it tells which"
@@ -367,7 +518,7 @@ def _words(
         if facts.strange:
             return use, line, (
                 f"holds {facts.kind}s, but for {facts.strange:,} records whose text is none: mend "
-                "them, or name their texts as missing"
+                f"them, or name their texts as missing{limits}"
             )  # fmt: skip
         if facts.gaps:
             return use, line, (
@@ -388,6 +539,13 @@ def _words(
         return f"used as {facts.levels:,} categories", "fold_case = true", (
             f"has {some(list(map(repr, facts.alike)), 4)}, which count as different values though "
             "they differ in capital letters alone"
+        )  # fmt: skip
+    if facts.among:
+        line, limits = _reading(KNOWN[facts.among], facts, missing)
+        return f"used as {facts.levels:,} categories, most of them numbers", line, (
+            f"holds numbers like {facts.among} in most records, and in {facts.wordy:.1%} of them "
+            f"other texts, such as {some(list(map(repr, facts.strangers)), 3)}: every number is a "
+            f"category of its own{limits}"
         )  # fmt: skip
     if facts.gaps:
         words = " or ".join(map(toml, facts.gaps))

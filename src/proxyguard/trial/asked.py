@@ -17,7 +17,6 @@ from proxyguard.printable import did_you_mean
 from proxyguard.registry.explain import explain_errors
 from proxyguard.registry.parts import GIVEN
 from proxyguard.registry.target import ColumnPart, DeclaredColumns
-from proxyguard.tables.files import separator_of
 from proxyguard.trial.demands import OUTCOME_KINDS, OutcomeKind
 from proxyguard.trial.rows import named_sources
 
@@ -118,15 +117,15 @@ class StandIns:
                 raise RegistryError("options are those of a generator, and releases are given")
             return cls(sources=sources)
         if isinstance(generator, Mapping):
-            several = {str(name): one for name, one in generator.items()}
+            several = {str(name): given for name, given in generator.items()}
         else:
             chosen = list(generator) if isinstance(generator, list | tuple) else [generator]
             several = {}
-            for one in chosen:
-                name = _called(one)
-                several[name if name not in several else f"{name} {len(several) + 1}"] = one
+            for given in chosen:
+                name = _called(given)
+                several[name if name not in several else f"{name} {len(several) + 1}"] = given
         by_name = _options(list(several), options)
-        made = {name: _by_name(one, by_name[name]) for name, one in several.items()}
+        made = {name: _by_name(given, by_name[name]) for name, given in several.items()}
         return cls(generators=made, options=by_name)
 
 
@@ -170,8 +169,8 @@ def _options(
         raise RegistryError("there is no generator; give at least one")
     if len(names) == 1:
         return {names[0]: options}
-    for name, own in options.items():
-        if name not in names or not isinstance(own, Mapping):
+    for name, said in options.items():
+        if name not in names or not isinstance(said, Mapping):
             raise RegistryError(
                 f"options of several generators are given by name: {{{names[0]!r}: {{...}}}} "
                 f"(--option {names[0]}.KEY=VALUE); got {name!r}{did_you_mean(name, names)}"
@@ -211,27 +210,3 @@ def _by_name(generator: object, options: Mapping[str, object]) -> object:
             f"draw; got {type(generator).__name__}"
         )
     return generator
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedTitles:
-    """How an audit that follows would name the table and the releases."""
-
-    title: str
-    table: str
-    separator: str
-    folder: str
-
-    @classmethod
-    def of(cls, real: object, releases: object, made_from: object) -> AskedTitles:
-        titled = Path(real) if isinstance(real, str | Path) else None
-        # What the releases were made from is what the source of the audit learns from.
-        source = real if made_from is None else made_from
-        path = Path(source) if isinstance(source, str | Path) else None
-        place = Path(releases) if isinstance(releases, str | Path) else None
-        return cls(
-            title="your table" if titled is None else titled.name,
-            table="table.parquet" if path is None else path.name,
-            separator="," if path is None else separator_of(path),
-            folder="releases" if place is None or not place.is_dir() else place.resolve().name,
-        )

@@ -7,31 +7,28 @@ records that nobody has looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import shlex
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import ceil, comb
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from proxyguard.errors import RegistryError, TableError
-from proxyguard.losses.measure import (
-    Loss,
-    absolute_error,
-    binary_error,
-    brier,
-    multiclass_brier,
-    multiclass_error,
-    squared_error,
-)
+from proxyguard.exact.rounding import Array
 from proxyguard.printable import printable, some, toml, toml_key
-from proxyguard.registry.fields import OTHERS
-from proxyguard.registry.numbers import canonical_value, fold
+from proxyguard.registry.declaration import read_declaration
+from proxyguard.registry.fields import OTHERS, bin_end
+from proxyguard.registry.numbers import canonical_value
 from proxyguard.registry.target import ColumnPart, DeclaredColumns, Outcome
-from proxyguard.tables.columns import as_texts, notation_of, typed
+from proxyguard.tables.columns import Series, as_texts, notation_of, read_as_declared, typed
+from proxyguard.tables.files import separator_of
 from proxyguard.tables.notation import reads_as_gap
-from proxyguard.tables.profile import column_toml, profile_of
+from proxyguard.tables.profile import column_toml, look_alikes, profile_of
 from proxyguard.trial.rows import MISSING
 
 if TYPE_CHECKING:
@@ -50,6 +47,10 @@ CLASSES = 20
 FEW_NUMBERS = 10
 # Labels that mean yes in whatever table.
 POSITIVE = ("1", "yes", "true", "y", "t", "positive", "pos", "ja", "oui", "si")
+# Share of the rows that judge outside what the table has, above which no share is asked.
+MOST_MOVED = 0.5
+# The demands of shares.
+SHARES = ("one-way shares", "two-way shares")
 # Cells of all two-way tables, at most: each is a requirement with two sides.
 CELLS = 800
 # Records that judge, from which on shares are told more finely.
@@ -61,6 +62,10 @@ COMMON = 0.02
 # It names no requirement: an author may take any of them out.
 PURPOSE = "May releases stand in for the table in what is required of them?"
 
+# The first seed of an audit that follows, or a later one: no draw of it was looked at here.
+LATER_SEED = 1000
+# The folder of releases, and what that which makes them is called where nobody named it.
+FILES = "releases"
 # The attacks of an exposure.
 ATTACKS = ("dcr", "domias")
 
@@ -69,46 +74,31 @@ ATTACKS = ("dcr", "domias")
 class GuessedOutcome:
     """What is predicted, and how that was guessed."""
 
-    column: str
-    kind: OutcomeKind
-    positive: str = ""
+    declared: Outcome
+    """How a declaration has it."""
     labels: tuple[str, ...] = ()
     """The values of a yes or no, or of classes."""
-    low: float = 0.0
-    high: float = 1.0
     words: str
     """What was taken for what, and how to say otherwise."""
 
-    def to_outcome(self) -> Outcome:
-        """Return it as a declaration would have it."""
-        ends = (decimal(self.low), decimal(self.high)) if self.kind == "regression" else None
-        classes = self.labels if self.kind == "multiclass" else None
-        return Outcome(
-            column=self.column, positive=self.positive or None, classes=classes, range=ends
-        )
+    @property
+    def column(self) -> str:
+        """The column."""
+        return self.declared.column
 
     @property
-    def losses(self) -> Mapping[str, Loss]:
-        """The losses that are required of it, by the names of the demands."""
-        if self.kind == "binary":
-            return {"error": binary_error(), "Brier": brier()}
-        if self.kind == "multiclass":
-            return {"error": multiclass_error(), "Brier": multiclass_brier()}
-        low, high = self.low, self.high
-        return {
-            "absolute": absolute_error(low=low, high=high),
-            "squared": squared_error(low=low, high=high),
-        }
+    def ends(self) -> tuple[float, float] | None:
+        """Of a number: the ends of its range."""
+        if self.declared.range is None:
+            return None
+        low, high = map(float, self.declared.range)
+        return low, high
 
     @property
-    def declared(self) -> list[str]:
+    def lines(self) -> list[str]:
         """The lines of ``[target]`` that declare it."""
-        lines = [f"outcome = {toml(self.column)}"]
-        if self.kind == "binary":
-            return [*lines, f"positive = {toml(self.positive)}"]
-        if self.kind == "multiclass":
-            return [*lines, f"classes = {toml(self.labels)}"]
-        return [*lines, f"range = {toml([decimal(self.low), decimal(self.high)])}"]
+        said = self.declared.model_dump(mode="json", exclude_defaults=True, exclude={"column"})
+        return [f"{key} = {toml(what)}" for key, what in {"outcome": self.column, **said}.items()]
 
 
 def guess_outcome(
@@ -157,7 +147,9 @@ def guess_outcome(
             else f"outcome {column!r} has no value at all"
         )
     part = part or ColumnPart()
-    spelt = {text: canonical_value(fold(text) if part.fold_case else text) for text in written}
+    texts_written = list(written)
+    read = read_as_declared(np.array(texts_written, dtype=object), part)
+    spelt = dict(zip(texts_written, map(canonical_value, read), strict=True))
 
     def where_missing(gaps: Sequence[str]) -> str:
         raw = sorted(text for text, label in spelt.items() if label in gaps)
@@ -169,20 +161,26 @@ def guess_outcome(
 
     doubtful = [label for label in labels if reads_as_gap(label)]
     numbers = _as_numbers(labels)
+    if part.kind is None and numbers is None:
+        both = (
+            texts if judging is None else [*texts, *as_texts(judging[column]).map(canonical_value)]
+        )
+        _refuse_look_alikes(column, Counter(both), part)
     kind = kind or ("binary" if positive is not None else _likely_kind(column, labels, numbers))
     other = "--kind binary, multiclass or regression says otherwise"
     if kind == "regression":
         if numbers is None:
             raise RegistryError(f"outcome {column!r} holds text, so it is no regression; {other}")
-        low, high = _range([float(label) for label in counts.index])
+        seen = [float(label) for label in counts.index]
+        low, high = decimal(min(seen)), decimal(max(seen))
         return GuessedOutcome(
-            column=column, kind="regression", low=low, high=high,
-            words=f"{column!r} is taken for a number from {low:g} to {high:g}, the range of the "
-            f"rows that train; what lies beyond counts as the end; {other}",
-        )  # fmt: skip
+            declared=Outcome(column=column, range=(low, high), clip=True),
+            words=f"{column!r} is taken for a number from {float(low):g} to {float(high):g}, the "
+            f"range of the rows that train; what lies beyond counts as the end; {other}",
+        )
     if kind == "multiclass":
         return GuessedOutcome(
-            column=column, kind="multiclass", labels=tuple(labels),
+            declared=Outcome(column=column, classes=tuple(labels)), labels=tuple(labels),
             words=f"{column!r} is taken for one of {len(labels)} classes, {quoted(labels, 6)}; "
             f"{other}" + (f"; {where_missing(doubtful)}" if doubtful else ""),
         )  # fmt: skip
@@ -213,7 +211,23 @@ def guess_outcome(
             f"{next(label for label in labels if label != said)!r}); --positive says otherwise"
         )
     return GuessedOutcome(
-        column=column, kind="binary", positive=said, labels=tuple(labels), words=words
+        declared=Outcome(column=column, positive=said), labels=tuple(labels), words=words
+    )
+
+
+def _refuse_look_alikes(column: str, counts: Mapping[str, int], part: ColumnPart) -> None:
+    """Raise where labels are most likely one value in several spellings: they would be classes."""
+    alike = look_alikes(counts)
+    if not alike or len(counts) - len(alike) < 2:
+        return
+    told = some([f"{text!r} beside {other!r}" for text, other in alike.items()], 6)
+    key = toml_key(column)
+    one = column_toml(part.model_copy(update={"same": {**part.same, **alike}}))
+    several = column_toml(part.model_copy(update={"kind": "category"}))
+    raise RegistryError(
+        f"outcome {column!r} has {told}, which look like one value in several spellings and would "
+        f"be classes of their own; no record is used up yet. To take them as one say --column "
+        f"'{key} = {one}'; to keep them apart --column '{key} = {several}'"
     )
 
 
@@ -248,16 +262,14 @@ def _likely_kind(
     return "multiclass" if whole and len(numbers) <= FEW_NUMBERS else "regression"
 
 
-def _range(numbers: Sequence[float]) -> tuple[float, float]:
-    return float(decimal(min(numbers))), float(decimal(max(numbers)))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """One thing that is required of a release, in plain words and as it is declared."""
 
     name: str
     """What ``--limit`` calls it."""
+    asked: float
+    """The limit, as ``--limit`` takes it."""
     limit: float
     """The limit, as it is shown."""
     unit: str
@@ -287,8 +299,12 @@ def default_demands(
     records: int,
     exposure: bool,
     columns: DeclaredColumns,
-) -> tuple[list[Demand], list[str]]:
-    """Return what is required of a release, and what is not asked.
+    judging: pd.DataFrame,
+) -> tuple[list[Demand], list[str], dict[str, float]]:
+    """Return what is required of a release, what is not asked, and what the table itself misses.
+
+    The last are columns in whose shares the table differs from the rows that judge by a limit, with
+    the largest difference: a release that is true to the table misses it there, too.
 
     Parameters
     ----------
@@ -306,6 +322,8 @@ def default_demands(
         Whether attacks are asked for.
     columns
         How columns are declared to be read: bins of dates have dates between them.
+    judging
+        The rows that judge.
 
     Raises
     ------
@@ -338,7 +356,74 @@ def default_demands(
             f"limits has {unknown}, and what is required here is "
             f"{[demand.name for demand in demands]}"
         )
-    return demands, notes
+    shares = [given[demand.name] for demand in demands if demand.name in SHARES]
+    coarser = [
+        demand.name for demand in demands if demand.name in coarse and demand.name not in limits
+    ]
+    if coarser:
+        finer = shlex.quote(f"{coarser[-1]}={LIMITS[coarser[-1]]}")
+        notes.append(
+            f"the limit of {' and '.join(map(repr, coarser))} is {100 * float(COARSE_LIMIT):g} "
+            f"points because fewer than {MANY:,} rows judge, here {records:,}; else it is "
+            f"{100 * float(LIMITS[coarser[-1]]):g} (--limit {finer})"
+        )
+    tables = [typed(table, kinds, MISSING) for table in (development, judging)]
+    first, second = ([c.shares(table[c.name]) for c in coded] for table in tables)
+    apart = {c.name: float(abs(a - b).max()) for c, a, b in zip(coded, first, second, strict=True)}
+    missed = {name: by for name, by in apart.items() if shares and by >= min(shares)}
+    return demands, notes, missed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedColumn:
+    """A column of which most rows that judge have what the table has not."""
+
+    name: str
+    share: float
+    """How many of them."""
+    words: str
+    """What the table has, and what they have."""
+
+
+def moved_columns(
+    development: pd.DataFrame,
+    judging: pd.DataFrame,
+    kinds: Mapping[str, str],
+    dates: Container[str],
+) -> list[MovedColumn]:
+    """Return the columns of which most rows that judge lie outside what the table has.
+
+    Their shares tell how the target moved, such as dates of the months that follow, and nothing
+    of releases.
+
+    Parameters
+    ----------
+    development, judging
+        The rows that train and those that judge.
+    kinds
+        What each column holds, "number" or "text".
+    dates
+        Those of numbers that are days since 1970-01-01.
+    """
+    moved = []
+    tables = [typed(table, kinds, MISSING) for table in (development, judging)]
+    for name, kind in kinds.items():
+        real, other = (table[name] for table in tables)
+        if kind == "number":
+            real, other = real.dropna(), other.dropna()
+            outside = ~other.between(real.min(), real.max())
+            shown = _day if name in dates else number_words
+            ends = [
+                f"{shown(end.min())} to {shown(end.max())}" for end in (real, other) if len(end)
+            ]
+        else:
+            real, other = real[real != ""], other[other != ""]
+            outside = ~other.map(canonical_value).isin(set(real.map(canonical_value)))
+            ends = [quoted(end.value_counts().index, 2) for end in (real, other)]
+        if len(real) and len(other) and outside.mean() > MOST_MOVED:
+            words = f"{ends[0]} in the table, {ends[1]} in the rows that judge"
+            moved.append(MovedColumn(name=name, share=float(outside.mean()), words=words))
+    return moved
 
 
 def _limit(name: str, limits: Mapping[str, object]) -> float:
@@ -356,35 +441,21 @@ def _limit(name: str, limits: Mapping[str, object]) -> float:
 
 
 def _losses(outcome: GuessedOutcome, limits: Mapping[str, float]) -> Iterator[Demand]:
-    if outcome.kind != "regression":
-        error, brier = limits["error"], limits["Brier"]
+    """Yield the losses of an outcome: of classes in words, of a number in its own unit."""
+    told = {"error": ("error", 100.0, " of 100 records"), "Brier": ("brier", 1.0, "")}
+    if outcome.ends is not None:
+        width = outcome.ends[1] - outcome.ends[0]
+        told = {"absolute": ("absolute", width, ""), "squared": ("squared", width**2, "")}
+    for name, (loss, scale, unit) in told.items():
         yield Demand(
-            name="error", limit=100 * error, unit=" of 100 records", scale={"error": 100.0},
-            lines=_loss_lines("error", "error", error),
+            name=name, asked=limits[name], limit=limits[name] * scale, unit=unit,
+            scale={name: scale},
+            lines=(
+                "[[requirement]]", f"name = {toml(name)}", f"loss = {toml(loss)}",
+                'form = "relative"            # compared with the model trained on the real rows',
+                f"limit = {toml(decimal(limits[name]))}",
+            ),
         )  # fmt: skip
-        yield Demand(
-            name="Brier", limit=brier, unit="", scale={"Brier": 1.0},
-            lines=_loss_lines("Brier", "brier", brier),
-        )  # fmt: skip
-        return
-    width = outcome.high - outcome.low
-    absolute, squared = limits["absolute"], limits["squared"]
-    yield Demand(
-        name="absolute", limit=absolute * width, unit="", scale={"absolute": width},
-        lines=_loss_lines("absolute", "absolute", absolute),
-    )  # fmt: skip
-    yield Demand(
-        name="squared", limit=squared * width**2, unit="", scale={"squared": width**2},
-        lines=_loss_lines("squared", "squared", squared),
-    )  # fmt: skip
-
-
-def _loss_lines(name: str, loss: str, limit: float) -> tuple[str, ...]:
-    return (
-        "[[requirement]]", f"name = {toml(name)}", f"loss = {toml(loss)}",
-        'form = "relative"            # compared with the model trained on the real rows',
-        f"limit = {toml(decimal(limit))}",
-    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -399,6 +470,18 @@ class AskedColumn:
     def cells(self) -> int:
         """How many cells its values fall into."""
         return len(self.ends or self.texts) + 1
+
+    def shares(self, values: Series) -> Array:
+        """Return the share of each cell; a missing number has a cell of its own."""
+        if self.texts:
+            place = {text: k for k, text in enumerate(self.texts)}
+            cells = [place.get(canonical_value(str(text)), len(self.texts)) for text in values]
+        else:
+            numbers = np.asarray(values, dtype=np.float64)
+            ends = np.array([float(bin_end(end)) for end in self.ends])
+            inside = np.searchsorted(ends, numbers, side="right")
+            cells = np.where(np.isnan(numbers), self.cells, inside).tolist()
+        return np.bincount(cells, minlength=self.cells + 1) / max(1, len(cells))
 
 
 def _codings(
@@ -504,7 +587,7 @@ def _shares(name: str, limit: float, tables: Sequence[Sequence[AskedColumn]]) ->
         lines += ["", f"[requirement.query.groups]     # texts by name; the others are {OTHERS!r}"]
         lines += [f"{toml_key(column)} = {toml(texts)}" for column, texts in groups.items()]
     return Demand(
-        name=name, limit=100 * limit, unit=" points", scale={name: 100.0},
+        name=name, asked=limit, limit=100 * limit, unit=" points", scale={name: 100.0},
         lines=tuple(lines), two_sided=True,
     )  # fmt: skip
 
@@ -547,15 +630,15 @@ def _means(
         return []
     return [
         Demand(
-            name="means", limit=100 * limit, unit=" % of the range", scale=scale, two_sided=True,
-            lines=tuple(lines[:-1]),
+            name="means", asked=limit, limit=100 * limit, unit=" % of the range", scale=scale,
+            two_sided=True, lines=tuple(lines[:-1]),
         )
     ]  # fmt: skip
 
 
 def _exposure(limit: float) -> Demand:
     return Demand(
-        name="exposure", limit=100 * limit, unit=" points",
+        name="exposure", asked=limit, limit=100 * limit, unit=" points",
         scale={"exposure": 100.0},
         lines=(
             "[[requirement]]", 'name = "exposure"', 'exposure = "advantage everywhere"',
@@ -647,7 +730,7 @@ def declaration_text(
     reading: dict[str, object] = {} if separator == "," else {"separator": separator}
     reading["missing"] = (*MISSING, *(text for text in trial.gaps if text not in MISSING))
     lines += [*target, f"read = {toml(reading)}"]
-    lines += [] if trial.outcome is None else trial.outcome.declared
+    lines += [] if trial.outcome is None else trial.outcome.lines
     if trial.exclude:
         lines.append(f"exclude = {toml(trial.exclude)}    # no features, and not asked of")
     if trial.columns:
@@ -707,3 +790,101 @@ def _mechanism(made: TriedGenerator, first: int) -> Iterator[str]:
         options["first"] = first
     if options:
         yield f"options = {toml(options)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaterTitles:
+    """How an audit that follows would name the table and the releases."""
+
+    title: str
+    table: str
+    separator: str
+    folder: str
+
+    @classmethod
+    def of(cls, real: object, releases: object, made_from: object) -> LaterTitles:
+        titled = Path(real) if isinstance(real, str | Path) else None
+        # What the releases were made from is what the source of the audit learns from.
+        source = real if made_from is None else made_from
+        path = Path(source) if isinstance(source, str | Path) else None
+        place = Path(releases) if isinstance(releases, str | Path) else None
+        return cls(
+            title="your table" if titled is None else titled.name,
+            table="table.parquet" if path is None else path.name,
+            separator="," if path is None else separator_of(path),
+            folder="releases" if place is None or not place.is_dir() else place.resolve().name,
+        )
+
+
+def later_declaration(
+    trial: Trialled,
+    origin: LaterTitles,
+    records: int,
+    promises: Mapping[str, Sequence[str]],
+    file_name: Callable[[int, str], str],
+    kept: int,
+    persons: Sequence[str],
+) -> str:
+    """Return the declaration of the same audit on records that nobody has looked at."""
+    target = ['file = "fresh.csv"             # records that nobody has looked at']
+    if trial.outcome is not None:
+        target += [
+            "# As in the trial, nothing is claimed about records without an outcome:",
+            '# "worst" counts them at their worst (no groups by it then), "refuse" stops there.',
+            '# With a design below write "refuse" here, and records that all have the outcome.',
+            'missing_outcomes = "leave out"',
+        ]
+    target += [
+        "# Records are taken as drawn independently. If they were not, say in one of these how:",
+        '# design = { weight = "WEIGHT", max_weight = "10", origin = "design" }',
+        f"# design = {{ by = {toml(persons[0] if persons else 'CLUSTER')} }}",
+        '# design = { by = "SEX", sizes = { f = 50, m = 40 }, weights = { f = "0.5", m = "0.5" } }',
+        "# and of strata of clusters with weights see proxyguard explain survey.",
+    ]
+    whose = [
+        f"The {records:,} records of the trial were seen, so put others into fresh.csv: new ones,",
+        "or rows that a colleague kept back.",
+    ]
+    if kept:
+        whose = [f"fresh.csv has the {kept:,} rows that were kept back before the trial looked."]
+    head = [
+        "The audit of a trial: the same requirements, learner and claim, on fresh records.",
+        "proxyguard init my-audit --from this folder makes it.",
+        *whose,
+        f"{origin.table} and {origin.folder}/ are looked for beside the audit and in --data.",
+    ]
+    demands = trial.demands
+    exposure = trial.exposure and all(made.by_name for made in trial.generators)
+    if trial.exposure and not (exposure and trial.generators):
+        # Rows of the table that the releases were not made from would count as their members.
+        head += [
+            "Exposure is not in it: an audit takes the rows that it gives to generators for",
+            "members, and these releases were made elsewhere, from rows that it does not know.",
+        ]
+        exposure, demands = False, [d for d in demands if d.name != "exposure"]
+    judged = trial.outcome is not None or bool(trial.generators)
+    later = replace(
+        trial, name="my-audit", exposure=exposure, demands=demands,
+        # So that `check` can tell limits that a model which learned nothing keeps, and `plan`
+        # what fresh releases are like.
+        chooses="0.1" if judged else "",
+        shares=("0.6", "0.3") if judged else ("0.7", "0.3"),
+        generators=[
+            made if made.by_name else replace(made, options={"folder": later_folder(made, origin)})
+            for made in trial.generators
+        ],
+    )  # fmt: skip
+    text = declaration_text(
+        later, target=target, table=origin.table, head=head,
+        first=max(LATER_SEED, trial.seed + sum(made.draws for made in trial.generators)),
+        files=[f"{origin.folder}/{file_name(k, name)}" for k, name in enumerate(trial.releases)],
+        separator=origin.separator,
+        promises=promises,
+    )  # fmt: skip
+    read_declaration(text)  # what cannot be registered must not be handed on
+    return text
+
+
+def later_folder(made: TriedGenerator, origin: LaterTitles) -> str:
+    """Return where the files of an audit that follows are looked for."""
+    return origin.folder if made.name == FILES else f"{origin.folder}/{made.name}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from io import TextIOWrapper
 from pathlib import Path
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING
 from proxyguard.audit.folder import DECLARATION
 from proxyguard.errors import RegistryError
 from proxyguard.registry.declaration import read_declaration
-from proxyguard.report.charts import DECISIONS, interval_picture, release_picture, verdict_icon
+from proxyguard.report.charts import interval_picture, release_picture
 from proxyguard.report.html import environment, explained, fragment_css, render_page
-from proxyguard.report.picture import to_icon, to_svg
+from proxyguard.report.picture import Picture
 from proxyguard.report.sources import table
 from proxyguard.seal.storage import DOCUMENT, open_plain
 from proxyguard.tables.files import read_file
@@ -22,15 +21,12 @@ from proxyguard.trial.demands import number_words
 from proxyguard.trial.trial import (
     FRESH_ROWS,
     OTHER_ROWS,
-    SeenConclusion,
     SeenRequirement,
     Trial,
     write_new,
 )
 
 if TYPE_CHECKING:
-    from markupsafe import Markup
-
     from proxyguard.documents.certificate import ReportTable
 
 CONTENTS = (
@@ -39,19 +35,6 @@ CONTENTS = (
 )  # fmt: skip
 # Where a page carries its declaration.
 DECLARED = "audit-toml"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialCard:
-    """What a trial decided of something, as the page shows it."""
-
-    name: str
-    """What makes releases; nothing where there is one alone."""
-    decision: str
-    word: str
-    icon: Markup
-    sentences: Sequence[str]
-    interval: Markup | None
 
 
 def trial_page(trial: Trial) -> str:
@@ -70,7 +53,7 @@ def trial_fragment(trial: Trial) -> str:
 def _views(trial: Trial) -> dict[str, object]:
     return {
         "trial": trial,
-        "cards": [_card(trial, conclusion) for conclusion in trial.conclusions],
+        "interval": _interval(trial),
         "compared": _compared(trial),
         "records": f"{trial.n_records:,} records judge, {trial.standing.value}.",
         "pictures": [
@@ -88,37 +71,25 @@ def _views(trial: Trial) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _pictures(requirement: SeenRequirement) -> Iterator[Markup]:
+def _pictures(requirement: SeenRequirement) -> Iterator[Picture]:
     """Yield a picture for what made the releases, each; of one maker alone there is one."""
-    from markupsafe import Markup
-
     unit = f" ({requirement.unit.strip()})" if requirement.unit else ""
     for maker in dict.fromkeys(requirement.makers):
         at = [r for r, other in enumerate(requirement.makers) if other == maker]
-        picture = release_picture(
+        yield release_picture(
             f"{f'{maker}: ' if maker else ''}{requirement.name}{unit}", requirement.limit,
             [requirement.releases[r] for r in at], [requirement.estimates[r] for r in at],
             [None] * len(at),
         )  # fmt: skip
-        yield Markup(to_svg(picture))
 
 
-def _card(trial: Trial, conclusion: SeenConclusion) -> TrialCard:
-    from markupsafe import Markup
-
-    interval, decision = None, conclusion.decision.value
-    verdict = trial.judged[0] if len(trial.judged) == 1 else None
-    if verdict is not None and verdict.asked is not None and verdict.lower is not None:
-        drawn = interval_picture(decision, verdict.lower, verdict.upper, verdict.asked)
-        interval = Markup(to_svg(drawn))
-    return TrialCard(
-        name=conclusion.name,
-        decision=decision,
-        word=DECISIONS[decision],
-        icon=Markup(to_icon(verdict_icon(decision))),
-        sentences=[f"{line[0].upper()}{line[1:]}" for line in conclusion.sentences],
-        interval=interval,
-    )
+def _interval(trial: Trial) -> Picture | None:
+    """Return the interval that decided of one generator, if one did."""
+    if trial.reliability is None or trial.judged[0].lower is None:
+        return None
+    (verdict,) = trial.judged
+    lower, _, asked = trial.reliability
+    return interval_picture(verdict.decision.value, lower, verdict.upper, asked)
 
 
 def _compared(trial: Trial) -> ReportTable | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from io import StringIO
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,6 +47,8 @@ TEXTS = (".csv", ".tsv", ".txt")
 SUFFIXES = (*TEXTS, *(f"{suffix}.gz" for suffix in TEXTS), ".parquet", *IPC)
 # Texts that stand for a missing value; the page says so.
 MISSING = ("", "NA", "NaN", "nan", "N/A", "n/a", "NULL", "null", "None", "?")
+# How a note begins that says what to type of a column whose values are hard to read.
+DOUBT = "column "
 # Records that judge, at least: with fewer nothing could be told.
 FEWEST = 30
 # What a column without a name is called.
@@ -194,15 +197,15 @@ def readable_columns(
     kinds = kinds_of(rows, MISSING, [], declared)
     kinds = {name: kind for name, kind in kinds.items() if kind == "text"}
     both = profile_of(typed(rows, kinds, MISSING, declared), declared)
-    lines = {c.name: c.otherwise for c in both.columns if c.kind in ("number", "date")}
+    lines = {c.name: c.otherwise for c in both.columns if c.kind in ("number", "date") or c.among}
     profile = replace(both, columns=tuple(c for c in both.columns if c.name not in declared))
     read = {c.name: c.proposed for c in profile.columns if c.kind in ("number", "date")}
     proposed = {name: part for name, part in read.items() if part is not None}
     # Gaps are told with what is proposed; what else there is to say is a doubt.
     notes = [
-        c.warning
+        c.warning.replace(f"write under [columns]: {c.otherwise}", f"--column {quote(c.otherwise)}")
         for c in profile.columns
-        if c.name in read and c.warning and not (c.gaps and c.name in proposed)
+        if (c.name in read or c.among) and c.warning and not (c.gaps and c.name in proposed)
     ]
     if proposed:
         told = "; ".join(
@@ -254,7 +257,9 @@ def read_as(table: pd.DataFrame, columns: DeclaredColumns) -> pd.DataFrame:
         for name, part in columns.items()
         if part.holds == "number" and name in table.columns
     }
-    kinds |= {name: "text" for name in columns if columns[name].fold_case and name in table.columns}
+    alike = [name for name, part in columns.items() if part.fold_case or part.same]
+    alike = [name for name in alike if name in table.columns and name not in kinds]
+    kinds |= kinds_of(table[alike], MISSING, [], columns)
     return table.assign(**typed(table, kinds, MISSING, columns)) if kinds else table
 
 

@@ -8,6 +8,7 @@ lineage store of the home remembers the records that were looked at: they are fr
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from proxyguard.adapters.library import Library
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import RELEASES
 from proxyguard.audit.home import Home, default_home
@@ -26,30 +26,40 @@ from proxyguard.audit.outcome import FrozenReleases
 from proxyguard.certificate.wording import counted
 from proxyguard.documents.ledger import Overlap
 from proxyguard.documents.releases import DrawnRelease, ReleaseManifest
-from proxyguard.draw.protocol import Generator, Seed, features, outcomes, predict
+from proxyguard.draw.protocol import Generator, Seed
 from proxyguard.errors import DrawError, ProxyGuardError, RegistryError, TableError, UnreadValue
-from proxyguard.printable import did_you_mean, some
-from proxyguard.registry.declaration import read_declaration
+from proxyguard.printable import did_you_mean, some, toml, toml_key
 from proxyguard.registry.numbers import (
     MOST_DRAWS,
     callback,
     canonical_value,
     flag,
-    fold,
     listed,
     path,
     share,
     whole,
 )
-from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import ColumnPart, DeclaredColumns
+from proxyguard.seal.fingerprint import least_met
 from proxyguard.seal.lineage import find_overlaps
-from proxyguard.tables.columns import as_texts, kinds_of, notation_of, typed
+from proxyguard.tables.columns import (
+    Series,
+    as_texts,
+    kinds_of,
+    notation_of,
+    read_as_declared,
+    typed,
+)
 from proxyguard.tables.files import content_digest, read_table_bytes, table_bytes
-from proxyguard.tables.profile import PREDICTED, TableProfile, profile_of
+from proxyguard.tables.profile import (
+    PREDICTED,
+    TableProfile,
+    has_codes,
+    profile_of,
+    repeats_as_id,
+)
 from proxyguard.trial.asked import (
     AskedSettings,
-    AskedTitles,
     StandIns,
     read_columns,
     read_kind,
@@ -58,18 +68,22 @@ from proxyguard.trial.asked import (
     refuse_idle,
 )
 from proxyguard.trial.demands import (
-    Demand,
+    FILES,
     GuessedOutcome,
+    LaterTitles,
     Trialled,
     TriedGenerator,
     decimal,
     declaration_text,
     default_demands,
     guess_outcome,
-    number_words,
+    later_declaration,
+    later_folder,
+    moved_columns,
     quoted,
 )
 from proxyguard.trial.rows import (
+    DOUBT,
     MISSING,
     TrialRows,
     UnreadNumbers,
@@ -95,16 +109,14 @@ if TYPE_CHECKING:
 # The learner that sources and releases are compared by.
 LEARNER = "default"
 MADE_FROM, HOLDOUT = "made-from", "the holdout"
-# The first seed of an audit that follows, or a later one: no draw of it was looked at here.
-LATER_SEED = 1000
 # Releases that are drawn, unless told.
 DRAWS = 40
 # The share of a release's column outside the table's range above which it is told.
 MOST_OUTSIDE = 0.9
+# Rows that are kept are enough for an audit if they are so many of those that judge.
+ENOUGH_KEPT = 0.75
 # Where the audit that is thrown away has its rows.
 TRAINING, JUDGING = "training-rows.parquet", "judging-rows.parquet"
-# The folder of releases, and what that which makes them is called where nobody named it.
-FILES = "releases"
 
 
 def try_out(
@@ -181,8 +193,8 @@ def try_out(
         Also attack the releases. Refused where it is not known who is in their rows and who not.
     keep
         So many of the rows that may judge are set aside for an audit before anything is looked at:
-        of the holdout, else of the rows of the table that nothing was made from. `Trial.save`
-        writes them as ``fresh.csv``.
+        of the holdout, else of the rows of the table that nothing was made from; about half of
+        them. `Trial.save` writes them as ``fresh.csv``.
     seed
         Of the rows that are set aside, and of the draws.
     workers
@@ -271,7 +283,7 @@ def try_out(
         )
     of_maker = None if made_from is None else read_source(made_from, MADE_FROM, recoded)
     unseen = None if holdout is None else read_source(holdout, HOLDOUT, recoded)
-    origin = AskedTitles.of(real, releases, made_from)
+    origin = LaterTitles.of(real, releases, made_from)
     kept: dict[str, bytes] = {}
     fresh: pd.DataFrame | None = None
     if settings.keep:
@@ -288,16 +300,28 @@ def try_out(
             for name, content in kept.items():
                 refuse_other(place / name, content)
         fresh = aside.fresh
-        recoded.append(
-            f"{len(fresh):,} rows were kept back, not looked at here and not remembered: "
-            f"they are {FRESH_ROWS}, for the audit that follows"
-        )
     looked_at = [frame for frame in (table, of_maker, unseen) if frame is not None]
     store = Home(default_home() if home is None else path(home, "home"))
     store.check_lineage()
     used = [] if fresh is None else _used_before(store, fresh)
+    if fresh is not None:
+        recoded.append(
+            f"{len(fresh):,} rows were kept back as {FRESH_ROWS}, not looked at in this trial"
+            if used
+            else f"{len(fresh):,} rows were kept back, not looked at here and not remembered: "
+            f"they are {FRESH_ROWS}, for the audit that follows"
+        )
+    again = _tried_before(store, table)
     used += [] if unseen is None else _looked_before(store, unseen)
-    columns, notes, lines = readable_columns(looked_at, settings.columns, outcome)
+    columns, notes, lines = readable_columns(
+        [frame.drop(columns=[n for n in settings.exclude if n in frame]) for frame in looked_at],
+        settings.columns, outcome,
+    )  # fmt: skip
+    if tell is not None:
+        # Before anything stops the trial, so that all that is to be typed is told at once.
+        for note in notes:
+            if note.startswith(DOUBT):
+                tell(note)
     usable, made, held = (
         None if frame is None
         else _with_outcome(_read(frame, columns, what), what, outcome, columns, notes)
@@ -315,8 +339,14 @@ def try_out(
             f"all {len(rows.target):,} rows of the holdout are used up by this trial, and an audit "
             "needs others: --keep N sets N of them aside first, not looked at"
         )
-    if tell is not None and (settings.exposure or kept):
-        for line in (*recoded[-1:], *used, *rows.notes) if kept else rows.notes:
+    if tell is not None and fresh is not None and len(fresh) < len(rows.target) * ENOUGH_KEPT:
+        tell(
+            f"{len(fresh):,} rows are kept and {len(rows.target):,} judge: an audit on so few may "
+            "not show what is seen here; --keep about as many as judge"
+        )
+    if tell is not None:
+        before = (*recoded[-1:], *used) if kept else ()
+        for line in (*before, *(rows.notes if settings.exposure else ())):
             tell(line)
     with TemporaryDirectory(prefix="proxyguard-try-") as work:
         trying = _Trying(
@@ -331,7 +361,7 @@ def try_out(
             remember=lambda: _remember(store, origin, looked_at),
         )  # fmt: skip
         trial = trying.run(origin)
-    trial = replace(trial, kept=kept)
+    trial = replace(trial, kept=kept, again=again)
     source = real if made_from is None else made_from
     if isinstance(source, str | Path) or origin.table in kept:
         return trial
@@ -339,7 +369,7 @@ def try_out(
     return replace(trial, tables=filed)
 
 
-def _remember(home: Home, origin: AskedTitles, tables: Sequence[pd.DataFrame]) -> None:
+def _remember(home: Home, origin: LaterTitles, tables: Sequence[pd.DataFrame]) -> None:
     """Let the lineage store of a home know which records a trial has looked at."""
     store = home.lineage
     for table in tables:
@@ -356,7 +386,7 @@ def _used_before(home: Home, fresh: pd.DataFrame) -> list[str]:
     if most is None:
         return []
     return [
-        f"{max(most.shared, most.twins):,} of the {len(fresh):,} rows that were kept are no fresh "
+        f"{_met_words(most, len(fresh))} rows that were kept are no fresh "
         f"ones: the {most.role} of {most.audit!r} has used them, and an audit on them has no "
         "guarantee. One table keeps the same rows by the same --keep and --seed, each time; else "
         "give rows that nothing has used."
@@ -369,10 +399,25 @@ def _looked_before(home: Home, holdout: pd.DataFrame) -> list[str]:
     if most is None:
         return []
     return [
-        f"{max(most.shared, most.twins):,} of the {len(holdout):,} rows of the holdout were looked "
+        f"{_met_words(most, len(holdout))} rows of the holdout were looked "
         f"at before, by the {most.role} of {most.audit!r}: what was chosen after that look, "
         "releases, columns or limits, is not judged by fresh rows here."
     ]
+
+
+def _met_words(met: Overlap, rows: int) -> str:
+    """Say how many rows were met; of those that were written anew since not all are known."""
+    count = min(rows, max(met.shared, met.twins))
+    return f"{'' if count in (rows, met.shared) else 'at least '}{count:,} of the {rows:,}"
+
+
+def _tried_before(home: Home, table: pd.DataFrame) -> bool:
+    """Return whether a trial of this home had the same table."""
+    store = home.known_lineage
+    if store is None:
+        return False
+    audit = f"trial {store.table(table).identity}"
+    return any(known.audit == audit for known in store.known())
 
 
 def _most_used(home: Home, frame: pd.DataFrame) -> Overlap | None:
@@ -380,8 +425,15 @@ def _most_used(home: Home, frame: pd.DataFrame) -> Overlap | None:
     store = home.known_lineage
     if store is None:
         return None
-    roles = {("trial", "target"): store.table(frame).records()}
-    met = [one for one in find_overlaps("", "", roles, store.known(), {}) if one.reused]
+    records = store.table(frame).records()
+    met: list[Overlap] = []
+    for known in store.known():
+        for one in find_overlaps("", "", {("trial", "target"): records}, [known], {}):
+            if one.reused:
+                # Where most are met as they stand, a view would only add what agrees by chance.
+                few = 2 * max(one.shared, one.twins) < len(frame)
+                least = least_met(records.views, known.records.views) if few else 0
+                met.append(one.model_copy(update={"twins": max(one.twins, least)}))
     return max(met, key=lambda one: max(one.shared, one.twins), default=None)
 
 
@@ -434,53 +486,62 @@ class _Trying:
     progress: Progress
     remember: Callable[[], None]
     """Called before the first figure: an error until then has used no record up."""
+    guessed: GuessedOutcome | None = None
+    """What is predicted, once it is known."""
     weaker: list[str] = field(default_factory=list)
     """Why less is asked than there could be; said above everything."""
     unread: list[str] = field(default_factory=list)
     """Columns of releases that can hardly be read; said first of all."""
     unusable: dict[str, str] = field(default_factory=dict)
     """Releases that nothing can be learned from, and why."""
+    codes: dict[str, frozenset[str | float]] = field(default_factory=dict)
+    """Columns of which most values differ, with these: an id, if releases have none of them."""
+    persons: list[str] = field(default_factory=list)
+    """Columns that look like the id of a person who has several rows."""
 
     @property
     def data(self) -> Path:
         """Where tables lie that the declaration names."""
         return self.work / "data"
 
-    def run(self, origin: AskedTitles) -> Trial:
+    def run(self, origin: LaterTitles) -> Trial:
         """Declare the defaults, do the audit, and say what was seen."""
         settings, rows = self.settings, self.rows
-        guessed = None
         if self.outcome is not None:
-            guessed = guess_outcome(
+            self.guessed = guess_outcome(
                 rows.development, self.outcome, judging=rows.target, kind=settings.kind,
                 positive=self._positive, part=self.columns.get(self.outcome), written=self.written,
             )  # fmt: skip
-            self.notes.append(guessed.words)
-        self._leave_ids_out(guessed)
+            self.notes.append(self.guessed.words)
+        self._leave_ids_out()
         lacking = [c for c in rows.development.columns if c not in rows.target.columns]
         self._leave_out({str(c): "the rows that judge" for c in lacking if c not in self.exclude})
-        names, generators = self._write_stand_ins(guessed)
-        shares = self._write_rows(guessed)
-        columns = self._columns(guessed)
-        kinds = self._kinds(guessed)
-        if guessed is not None and not set(kinds) - {self.outcome}:
+        names, generators = self._write_stand_ins()
+        shares = self._write_rows()
+        columns, kinds = self._columns(), self._kinds
+        if self.guessed is not None and not set(kinds) - {self.outcome}:
             raise RegistryError(
                 f"there is no column to predict {self.outcome!r} from"
                 + (f"; left out are {quoted(self.exclude)}" if self.exclude else "")
             )
-        demands, unasked = default_demands(
+        dates = {column.name for column in columns if column.kind == "date"}
+        moved = self._moved(kinds, dates)
+        asked = {name: kind for name, kind in kinds.items() if name not in moved}
+        demands, unasked, missed = default_demands(
             rows.development,
-            kinds,
-            guessed,
+            asked,
+            self.guessed,
             settings.limits,
             records=len(rows.target),
             exposure=settings.exposure,
             columns=self.columns,
+            judging=rows.target,
         )
         self.notes += unasked
+        self._say_missed(missed)
         releases = () if generators else names[FILES]
         trial = Trialled(
-            name="trial", outcome=guessed, demands=demands, exclude=self.exclude,
+            name="trial", outcome=self.guessed, demands=demands, exclude=self.exclude,
             columns={n: self._declared(n) for n in self.columns if n not in self.exclude},
             gaps=self.columns.get(self.outcome or "", ColumnPart()).missing,
             generators=generators, releases=releases, reliability=settings.reliability,
@@ -508,9 +569,12 @@ class _Trying:
             # One reading of every file, as `Audit.open` has it.
             with audit.folder.step():
                 Opener(audit.place, audit.home, report=False).open()
-                dates = {column.name for column in columns if column.kind == "date"}
                 seen = SeenRecord.of(audit, names, len(rows.target))
                 strange = [*self._strange(audit, kinds, dates, releases)]
+                strange += seen.lenient(
+                    demands,
+                    *(typed(table, kinds, MISSING) for table in (rows.development, rows.target)),
+                )  # fmt: skip
         unseen = rows.standing.unseen
         # Of files it is known already which cannot be used, and why, in better words.
         failures = () if self.unusable else seen.failures()
@@ -518,7 +582,7 @@ class _Trying:
         return Trial(
             name=origin.title,
             standing=rows.standing,
-            requirements=tuple(seen.requirement(demand) for demand in demands),
+            requirements=tuple(seen.requirement(d, decided=unseen) for d in demands),
             judged=seen.verdicts(self.unusable if releases else {}) if unseen else (),
             conclusions=seen.conclusions(self.unusable if releases else {}) if unseen else (),
             columns=columns,
@@ -528,87 +592,79 @@ class _Trying:
                 *(_in_outer_words(line, names) for line in failures),
             ),
             unusable=self.unusable,
-            declaration=_later(
-                trial, origin, len(rows.target), promises, self._file_name, settings.keep
+            declaration=later_declaration(
+                trial,
+                origin,
+                len(rows.target),
+                promises,
+                self._file_name,
+                settings.keep,
+                self.persons,
             ),
             tables=self._unfiled(origin, trial),
-            power=seen.power(rows.standing, settings.seed, settings.keep or len(rows.target)),
+            power=seen.power(
+                rows.standing, settings.seed, settings.keep or len(rows.target), demands
+            ),
             n_records=len(rows.target),
             unread=tuple(self.unread),
-            weaker=(
-                *self.weaker,
-                *strange,
-                *(() if guessed is None else self._lenient(guessed, demands, kinds)),
-            ),
+            weaker=(*self.weaker, *strange),
         )
 
     @property
     def _positive(self) -> str | None:
         """The label of a yes, as labels are read."""
-        said = self.settings.positive
-        folded = self.columns.get(self.outcome or "", ColumnPart()).fold_case
-        return fold(said) if said is not None and folded else said
+        said, part = self.settings.positive, self.columns.get(self.outcome or "")
+        if said is None or part is None:
+            return said
+        return str(read_as_declared(np.array([said], dtype=object), part)[0])
 
     def _leave_out(self, lacking: Mapping[str, str]) -> None:
         """Leave columns out that something does not have, and say so above everything."""
         self.exclude += lacking
+        rows = self.rows.development
+        plain = [c for c in lacking if c in rows and rows[c].nunique(dropna=False) < 2]
+        self.notes += [
+            f"{column!r} has one value alone and is left out; {lacking[column]} does not have it"
+            for column in plain
+        ]
         self.weaker += [
             f"Nothing is asked of {column!r}, of whatever release, and no model uses it: "
             f"{who} does not have it."
             for column, who in lacking.items()
+            if column not in plain
         ]
 
-    def _lenient(
-        self, guessed: GuessedOutcome, demands: Sequence[Demand], kinds: Mapping[str, str]
-    ) -> Iterator[str]:
-        """Say of every limit that a model which learned nothing keeps that it does.
+    def _moved(self, kinds: Mapping[str, str], dates: Collection[str]) -> list[str]:
+        """Return the columns that tell how the target moved, and say that no share is asked."""
+        free = {name: kind for name, kind in kinds.items() if name != self.outcome}
+        moved = moved_columns(self.rows.development, self.rows.target, free, dates)
+        if moved:
+            told = "; ".join(f"{c.name!r} ({c.share:.0%}: {c.words})" for c in moved)
+            self.weaker.append(
+                "No share or mean is asked where most rows that judge lie outside what the table "
+                f"has: {told}. That says how the target moved, and nothing of releases. "
+                f"{_excluding([c.name for c in moved])} leaves it out of the models, too."
+            )
+        return [column.name for column in moved]
 
-        Where one answer is nearly always right, no release is far worse than the real rows.
-        """
-        source, judging = (
-            typed(_clipped(table, guessed)[0], kinds, MISSING)
-            for table in (self.rows.development, self.rows.target)
-        )
-        outcome = guessed.to_outcome()
-        y, truth = (outcomes(table[outcome.column], outcome, "") for table in (source, judging))
-        names = [name for name in kinds if name != outcome.column]
-        fitted = Library(Procedure(library=(LEARNER,)), outcome, names).fit(source, None, Seed(0))
-        learned = predict(fitted, features(judging, names), outcome)
-        if outcome.kind == "multiclass":
-            shares = np.bincount(y.astype(int), minlength=len(outcome.classes or ())) / y.size
-            constant = np.tile(shares, (truth.size, 1))
-        else:
-            constant = np.full(truth.size, y.mean())
-        for demand in demands:
-            loss = guessed.losses.get(demand.name)
-            if loss is None:
-                continue
-            scale = demand.scale[demand.name]
-            real, nothing = (float(loss(truth, p).mean()) * scale for p in (learned, constant))
-            if nothing <= real:
-                yield (
-                    f"The limit of {demand.name!r} says nothing here: the model of the real rows "
-                    f"comes to {number_words(real, demand.unit)}, one that always gives the same "
-                    f"answer to {number_words(nothing, demand.unit)}, so the columns hardly tell "
-                    f"{outcome.column!r}. No other limit would say more: take the requirement out "
-                    "of audit.toml, or predict a column that others tell."
-                )
-            elif nothing - real < demand.limit:
-                yield (
-                    f"The limit of {demand.name!r} says little here: a model that always gives the "
-                    f"same answer comes to {number_words(nothing, demand.unit)}, the model of the "
-                    f"real rows to {number_words(real, demand.unit)}, so a release that teaches "
-                    "nothing keeps it too. A smaller one: --limit "
-                    f"{demand.name}={decimal(float(f'{(nothing - real) / scale / 2.0:.1g}'))}"
-                )
+    def _say_missed(self, missed: Mapping[str, float]) -> None:
+        """Say in which columns even releases that are true to the table miss a limit of shares."""
+        if missed:
+            told = some([f"{name!r} by {100 * by:.3g} points" for name, by in missed.items()])
+            self.weaker.append(
+                f"The table itself misses the limit of shares on the rows that judge: {told}. "
+                "Releases that are true to the table miss it, too. "
+                f"{_excluding(list(missed))} asks nothing of it."
+            )
 
-    def _kinds(self, outcome: GuessedOutcome | None) -> dict[str, str]:
-        """Return what every column holds that is not left out."""
-        kinds = self._all_kinds(outcome)
-        return {name: kind for name, kind in kinds.items() if name not in self.exclude}
+    @property
+    def _kinds(self) -> dict[str, str]:
+        """What every column holds that is not left out."""
+        return {name: kind for name, kind in self._all_kinds.items() if name not in self.exclude}
 
-    def _all_kinds(self, outcome: GuessedOutcome | None) -> dict[str, str]:
-        text = [outcome.column] if outcome is not None and outcome.kind != "regression" else []
+    @property
+    def _all_kinds(self) -> dict[str, str]:
+        text = [self.guessed.column] if self.guessed is not None and self.guessed.labels else []
         return kinds_of(self.rows.development, MISSING, text, self.columns)
 
     def _declared(self, column: str) -> ColumnPart:
@@ -616,30 +672,56 @@ class _Trying:
         part = self.columns[column]
         return part.model_copy(update={"missing": ()}) if column == self.outcome else part
 
-    def _leave_ids_out(self, outcome: GuessedOutcome | None) -> None:
+    def _leave_ids_out(self) -> None:
         """Leave out what looks like an id; an audit would ask first, and a first look says so."""
-        ids = [
-            column.name
-            for column in self._profile(outcome, *self.rows.beside).columns
-            if column.kind == "id-like" and column.name not in (self.outcome, *self.exclude)
-        ]
+        read = self._typed(*self.rows.beside)
+        profile = self._profile(*self.rows.beside)
+        free = [c for c in profile.columns if c.name not in (self.outcome, *self.exclude)]
+        ids = [c.name for c in free if c.kind == "id-like"]
+        undeclared = [c.name for c in free if c.name not in ids and not self._declares(c.name)]
+        again = [name for name in undeclared if repeats_as_id(name, read[name])]
+        self.codes = {
+            name: frozenset(read[name].dropna())
+            for name in undeclared if name not in again and has_codes(read[name])
+        }  # fmt: skip
+        self._say_ids(ids + again)
+        self.persons = again
+        if again:
+            rows = len(read)
+            self.notes.append(
+                f"{again[0]!r} repeats, with {read[again[0]].nunique():,} values in {rows:,} rows: "
+                "rows of one person depend on each other, and count here as if they did not; the "
+                f"audit can say design = {{ by = {toml(again[0])} }}"
+            )
+
+    def _declares(self, column: str) -> bool:
+        """Return whether the user says what a column holds: it is left out of nothing then."""
+        part = self.settings.columns.get(column)
+        return part is not None and part.kind is not None
+
+    def _say_ids(self, ids: Sequence[str], why: str = "") -> None:
+        """Leave columns out as ids, and say how to keep them."""
         if ids:
             self.exclude += ids
             self.notes.append(
-                f"left out, because they look like ids: {', '.join(ids)}; the audit that follows "
-                "has them under exclude"
+                f"left out, because they look like ids{why}: {', '.join(ids)}; --column "
+                f'\'{toml_key(ids[0])} = {{ kind = "category" }}\', or with "number", keeps one. '
+                "The audit that follows has them under exclude"
             )
 
-    def _profile(self, outcome: GuessedOutcome | None, *beside: pd.DataFrame) -> TableProfile:
+    def _typed(self, *beside: pd.DataFrame) -> pd.DataFrame:
         import pandas as pd
 
         rows = pd.concat([self.rows.development, *beside], ignore_index=True)
-        read = typed(rows, self._all_kinds(outcome), MISSING, self.columns)
+        return typed(rows, self._all_kinds, MISSING, self.columns)
+
+    def _profile(self, *beside: pd.DataFrame) -> TableProfile:
+        read = self._typed(*beside)
         roles = dict.fromkeys(self.exclude, "left out")
         roles |= {self.outcome: PREDICTED} if self.outcome else {}
         return profile_of(read, self.columns, roles=roles)
 
-    def _columns(self, outcome: GuessedOutcome | None) -> tuple[TrialColumn, ...]:
+    def _columns(self) -> tuple[TrialColumn, ...]:
         """Return what every column is taken for, and what is done with it."""
         roles = {*self.exclude, self.outcome}
         return tuple(
@@ -651,10 +733,10 @@ class _Trying:
                     else self.lines.get(column.name, column.otherwise)
                 ),
             )
-            for column in self._profile(outcome).columns
+            for column in self._profile().columns
         )  # fmt: skip
 
-    def _write_rows(self, outcome: GuessedOutcome | None) -> tuple[str, str]:
+    def _write_rows(self) -> tuple[str, str]:
         """Write the rows that judge and those that train; return the shares of an exposure.
 
         An audit takes its reference rows out of the development rows at random, by a seed. Here it
@@ -662,12 +744,15 @@ class _Trying:
         """
         rows = self.rows
         self.data.mkdir(exist_ok=True)
-        target, clipped = _clipped(rows.target, outcome)
-        if clipped:
-            self.notes.append(f"{clipped:,} records that judge have an outcome beyond the range")
+        target = rows.target
+        if self.guessed is not None and self.guessed.ends is not None:
+            outcomes = typed(target, {self.guessed.column: "number"}, MISSING, self.columns)
+            beyond = int((~outcomes[self.guessed.column].between(*self.guessed.ends)).sum())
+            if beyond:
+                self.notes.append(f"{beyond:,} records that judge have an outcome beyond the range")
         left_out = [name for name in self.exclude if name in target.columns]
         (self.data / JUDGING).write_bytes(table_bytes(target.drop(columns=left_out)))
-        development, reference = _clipped(rows.development, outcome)[0], rows.reference
+        development, reference = rows.development, rows.reference
         shares = ("1", "0")
         if reference is not None:
             import pandas as pd
@@ -683,9 +768,7 @@ class _Trying:
         (self.data / TRAINING).write_bytes(table_bytes(kept))
         return shares
 
-    def _write_stand_ins(
-        self, outcome: GuessedOutcome | None
-    ) -> tuple[dict[str, tuple[str, ...]], list[TriedGenerator]]:
+    def _write_stand_ins(self) -> tuple[dict[str, tuple[str, ...]], list[TriedGenerator]]:
         """Write every release beside the rows, but those that are drawn by name.
 
         Returns
@@ -702,7 +785,7 @@ class _Trying:
                 self.notes, problems,
             )  # fmt: skip
             joint = self.settings.independent and len(sources) > 1 and self.rows.standing.unseen
-            names = self._write_releases(tables, FILES, outcome, problems, keep=joint)
+            names = self._write_releases(tables, FILES, problems, keep=joint)
             made = TriedGenerator(name=FILES, options={"folder": FILES}, draws=len(names))
             return {FILES: names}, [made] if joint else []
         self.notes.append(
@@ -723,16 +806,16 @@ class _Trying:
                 )  # fmt: skip
                 continue
             folder = FILES if len(self.instead.generators) == 1 else f"{FILES}-{k + 1}"
-            tables = self._drawn(cast("Generator", generator), outcome)
-            names_of[name] = self._write_releases(tables, folder, outcome, [], keep=True)
+            tables = self._drawn(cast("Generator", generator))
+            names_of[name] = self._write_releases(tables, folder, [], keep=True)
             called = FILES if len(self.instead.generators) == 1 else name
             names_of[called] = names_of.pop(name)
             generators.append(TriedGenerator(name=called, options={"folder": folder}, draws=draws))
         return names_of, generators
 
     def _write_releases(
-        self, tables: Iterator[tuple[str, pd.DataFrame]], folder: str,
-        outcome: GuessedOutcome | None, problems: list[str], *, keep: bool,
+        self, tables: Iterator[tuple[str, pd.DataFrame]], folder: str, problems: list[str], *,
+        keep: bool,
     ) -> tuple[str, ...]:  # fmt: skip
         """Write releases into a folder, and return what those are called that were written.
 
@@ -740,7 +823,7 @@ class _Trying:
         the user has to mend is told of all of them at once, by whoever yields them.
         """
         (self.data / folder).mkdir(parents=True)
-        kinds, names, unlabelled = self._kinds(outcome), list[str](), 0
+        kinds, names, unlabelled = self._kinds, list[str](), 0
         lacking: dict[str, str] = {}
         contents: dict[str, str] = {}
         gaps: dict[str, dict[str, UnreadNumbers]] = {}
@@ -766,9 +849,11 @@ class _Trying:
             # A number may have been unreadable.
             labelled = without_outcome(labelled, self.outcome, self.columns)
             unlabelled += len(frame) - len(labelled)
-            read = typed(labelled, held, MISSING, self.columns, release=True)
-            release = _clipped(read, outcome)[0]
-            why = self._why_unusable(release, outcome)
+            release = typed(labelled, held, MISSING, self.columns, release=True)
+            for column in [*self.codes]:
+                if column in release and not _renumbered(release[column], self.codes[column]):
+                    del self.codes[column]
+            why = self._why_unusable(release)
             if why:
                 self.unusable[name] = why
                 if not keep:
@@ -785,8 +870,10 @@ class _Trying:
         if not set(names) - set(self.unusable):
             raise DrawError("no release can be used:\n" + "\n".join(self._unusable_lines()))
         self._leave_out(lacking)
+        new = [column for column in self.codes if column not in self.exclude]
+        self._say_ids(new, ", of which releases have others")
         for column, found in gaps.items():
-            if column not in lacking:
+            if column not in self.exclude:
                 self._say_unread(column, found)
         return tuple(names)
 
@@ -816,7 +903,7 @@ class _Trying:
         given = isinstance(self.instead.sources.get(name), str | Path)
         return name if given else f"{k + 1:04d}.parquet"
 
-    def _unfiled(self, origin: AskedTitles, trial: Trialled) -> dict[str, bytes]:
+    def _unfiled(self, origin: LaterTitles, trial: Trialled) -> dict[str, bytes]:
         """Return the releases that no file holds, by the names that an audit looks for."""
         wanted: dict[str, Path] = {}
         for k, name in enumerate(trial.releases or self.instead.sources):
@@ -826,7 +913,7 @@ class _Trying:
         for made in trial.generators if self.instead.generators else ():
             folder = self.data / str(made.options.get("folder"))
             for j, drawn in enumerate(sorted(folder.glob("*.parquet"))):
-                wanted[f"{_folder(made, origin)}/{self._file_name(j, '')}"] = drawn
+                wanted[f"{later_folder(made, origin)}/{self._file_name(j, '')}"] = drawn
         return {name: path.read_bytes() for name, path in wanted.items()}
 
     def _strange(
@@ -860,18 +947,23 @@ class _Trying:
                     f"{made.mechanism}: {column!r} has {how} in its first release"
                     f"{day if column in dates else ''}"
                 )
+        alike: dict[tuple[str, str], list[str]] = {}
         for (column, how), called in met.items():
+            alike.setdefault((how, some(called)), []).append(column)
+        for (how, where), names in alike.items():
+            verb = "has" if len(names) == 1 else "have"
             yield (
-                f"{column!r} has {how} in {some(called)}: what is asked of it fails there, and "
-                f"--exclude {column} asks nothing of it"
+                f"{quoted(names)} {verb} {how} in {where}: what is asked of it fails there, and "
+                f"{_excluding(names)} asks nothing of it"
             )
 
     def _unusable_lines(self) -> Iterator[str]:
         yield from (f"{name} cannot be used: {why}" for name, why in self.unusable.items())
 
-    def _why_unusable(self, release: pd.DataFrame, outcome: GuessedOutcome | None) -> str:
+    def _why_unusable(self, release: pd.DataFrame) -> str:
         """Return why no model can be learned from a release; nothing where one can."""
-        if outcome is None or outcome.kind == "regression":
+        outcome = self.guessed
+        if outcome is None or not outcome.labels:
             return "" if len(release) else f"no row of it has {self.outcome!r}"
         labels = set(as_texts(release[outcome.column]).map(canonical_value))
         strange = sorted(labels - set(outcome.labels))
@@ -879,9 +971,7 @@ class _Trying:
             return f"{outcome.column!r} is {quoted(strange)} in some rows, which the table has not"
         return "" if len(labels) > 1 else f"{outcome.column!r} has one value alone"
 
-    def _drawn(
-        self, generator: Generator, guessed: GuessedOutcome | None
-    ) -> Iterator[tuple[str, pd.DataFrame]]:
+    def _drawn(self, generator: Generator) -> Iterator[tuple[str, pd.DataFrame]]:
         """Yield the draws of an object of the caller's, made in this process."""
         first, draws = self.settings.seed, self.settings.draws
         self.notes.append(
@@ -890,12 +980,29 @@ class _Trying:
             "release depend on another, is your word"
         )
         # As a generator by name gets it: numbers as numbers, and no column that is left out.
-        source = typed(self.rows.development, self._kinds(guessed), MISSING, self.columns)
+        source = typed(self.rows.development, self._kinds, MISSING, self.columns)
         generator.prepare(source, np.random.default_rng(first))
         for k in range(draws):
             frame = generator.draw(Seed(first + k))
             self.progress("drawing releases", k + 1, draws)
             yield str(first + k), read_source(frame, f"draw {first + k}")
+
+
+def _excluding(names: Sequence[str]) -> str:
+    """Return what to type to leave columns out."""
+    return " ".join(f"--exclude {shlex.quote(name)}" for name in names)
+
+
+def _renumbered(values: Series, codes: Collection[str | float]) -> bool:
+    """Return whether a release has codes of its own, and not one of the table's.
+
+    Of numbers it must have counted them: a release whose measures are wrong has others, too.
+    """
+    known = values[values.notna() & (values != "")]
+    if not has_codes(known) or known.isin(list(codes)).any():
+        return False
+    numbers = values.dtype.kind == "f"
+    return not numbers or float(known.max()) - float(known.min()) < 2 * len(known)
 
 
 _INNER = re.compile(rf"(?:{FILES}(?:-\d+)?/)?(\d{{5}})\.parquet|\b(\d{{5}})\b(?=, seed)")
@@ -935,87 +1042,3 @@ def _as_the_user_calls_it(names: Mapping[str, Sequence[str]]) -> Iterator[None]:
     except ProxyGuardError as error:
         error.args = (_in_outer_words(str(error), names),)
         raise
-
-
-def _clipped(frame: pd.DataFrame, outcome: GuessedOutcome | None) -> tuple[pd.DataFrame, int]:
-    """Return a table whose outcome lies in its range, and in how many rows it did not."""
-    import pandas as pd
-
-    if outcome is None or outcome.kind != "regression":
-        return frame, 0
-    numbers = pd.to_numeric(frame[outcome.column], errors="coerce")
-    within = numbers.clip(outcome.low, outcome.high)
-    return frame.assign(**{outcome.column: within}), int((within != numbers).sum())
-
-
-def _later(
-    trial: Trialled,
-    origin: AskedTitles,
-    records: int,
-    promises: Mapping[str, Sequence[str]],
-    file_name: Callable[[int, str], str],
-    kept: int,
-) -> str:
-    """Return the declaration of the same audit on records that nobody has looked at."""
-    target = ['file = "fresh.csv"             # records that nobody has looked at']
-    if trial.outcome is not None:
-        target += [
-            "# As in the trial, nothing is claimed about records without an outcome:",
-            '# "worst" counts them at their worst (no groups by it then), "refuse" stops there.',
-            '# With a design below write "refuse" here, and records that all have the outcome.',
-            'missing_outcomes = "leave out"',
-        ]
-    target += [
-        "# Records are taken as drawn independently. If they were not, say in one of these how:",
-        '# design = { weight = "WEIGHT", max_weight = "10", origin = "design" }',
-        '# design = { by = "CLUSTER" }',
-        '# design = { by = "SEX", sizes = { f = 50, m = 40 }, weights = { f = "0.5", m = "0.5" } }',
-        "# and of strata of clusters with weights see proxyguard explain survey.",
-    ]
-    whose = [
-        f"The {records:,} records of the trial were seen, so put others into fresh.csv: new ones,",
-        "or rows that a colleague kept back.",
-    ]
-    if kept:
-        whose = [f"fresh.csv has the {kept:,} rows that were kept back before the trial looked."]
-    head = [
-        "The audit of a trial: the same requirements, learner and claim, on fresh records.",
-        "proxyguard init my-audit --from this folder makes it.",
-        *whose,
-        f"{origin.table} and {origin.folder}/ are looked for beside the audit and in --data.",
-    ]
-    demands = trial.demands
-    exposure = trial.exposure and all(made.by_name for made in trial.generators)
-    if trial.exposure and not (exposure and trial.generators):
-        # Rows of the table that the releases were not made from would count as their members.
-        head += [
-            "Exposure is not in it: an audit takes the rows that it gives to generators for",
-            "members, and these releases were made elsewhere, from rows that it does not know.",
-        ]
-        exposure, demands = False, [d for d in demands if d.name != "exposure"]
-    judged = trial.outcome is not None or bool(trial.generators)
-    later = replace(
-        trial, name="my-audit", exposure=exposure, demands=demands,
-        # So that `check` can tell limits that a model which learned nothing keeps, and `plan`
-        # what fresh releases are like.
-        chooses="0.1" if judged else "",
-        shares=("0.6", "0.3") if judged else ("0.7", "0.3"),
-        generators=[
-            made if made.by_name else replace(made, options={"folder": _folder(made, origin)})
-            for made in trial.generators
-        ],
-    )  # fmt: skip
-    text = declaration_text(
-        later, target=target, table=origin.table, head=head,
-        first=max(LATER_SEED, trial.seed + sum(made.draws for made in trial.generators)),
-        files=[f"{origin.folder}/{file_name(k, name)}" for k, name in enumerate(trial.releases)],
-        separator=origin.separator,
-        promises=promises,
-    )  # fmt: skip
-    read_declaration(text)  # what cannot be registered must not be handed on
-    return text
-
-
-def _folder(made: TriedGenerator, origin: AskedTitles) -> str:
-    """Return where the files of an audit that follows are looked for."""
-    return origin.folder if made.name == FILES else f"{origin.folder}/{made.name}"

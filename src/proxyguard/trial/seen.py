@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import norm
 
 from proxyguard.audit.audit import Audit
+from proxyguard.audit.development import load_fitted
 from proxyguard.audit.folder import EVIDENCE
 from proxyguard.audit.rules import measures_in
 from proxyguard.certificate.wording import at_least, at_most, confidence, percent
 from proxyguard.documents.certificate import MechanismVerdict, Predicate, ReleaseVerdict
 from proxyguard.documents.evidence import Evidence, GroupEvidence
+from proxyguard.draw.protocol import Fitted, features, outcomes, predict
 from proxyguard.exact.multiplicity import holm
 from proxyguard.exact.rounding import Array
 from proxyguard.losses.measure import Measure
@@ -27,7 +32,8 @@ from proxyguard.plan.recommend import recommend
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.design import Design
 from proxyguard.registry.parts import ClaimPart
-from proxyguard.registry.requirement import Form, required
+from proxyguard.registry.requirement import Form, Requirement, required
+from proxyguard.registry.target import Outcome
 from proxyguard.report.advice import (
     EFFORT,
     KINDS,
@@ -38,9 +44,12 @@ from proxyguard.report.advice import (
     unit_deviations,
     unit_means,
 )
-from proxyguard.trial.demands import Demand
+from proxyguard.trial.demands import Demand, decimal, number_words
 from proxyguard.trial.rows import Standing
 from proxyguard.trial.trial import SeenConclusion, SeenRequirement, SeenVerdict
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # How the two sides of a query are called; the sign of a deviation says which it is.
 SIDES = (" (target above release)", " (target below release)")
@@ -48,6 +57,130 @@ SIDES = (" (target above release)", " (target below release)")
 
 # Sentences on what one demand requires that a reader is given; there is one for each mean.
 MOST_SENTENCES = 3
+
+
+# Share of good releases that an audit shows that is large enough, and of targets that show one.
+MOSTLY = 0.8
+# Sizes and limits that are tried beyond those that the normal law proposes, and by how much more.
+TRIES, STEP = 4, 1.25
+# More records than this are no advice.
+MOST_FRESH = 100_000
+
+
+def needed_errors(level: float) -> float:
+    """Return how many standard errors a mean lies below a limit that it is mostly shown to keep.
+
+    >>> round(needed_errors(0.05), 2)
+    2.49
+    """
+    return float(norm.isf(level) + norm.isf(1.0 - MOSTLY))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedChance:
+    """Named releases as they were estimated, and the claim of the audit that follows."""
+
+    requirements: Sequence[Requirement]
+    means: Array
+    """Unit means, (R, J)."""
+    deviations: Array
+    """Deviations of a loss on the unit scale, (J,)."""
+    claim: ClaimPart
+    design: Design
+    seed: int
+
+    @cached_property
+    def good(self) -> Array:
+        """The means of the releases that keep all limits."""
+        limits = np.array([r.unit_limit for r in self.requirements])
+        return self.means[np.all(self.means < limits, axis=1)]
+
+    @property
+    def _errors(self) -> float:
+        return needed_errors(float(Fraction(self.claim.alpha)) / len(self.means))
+
+    def is_most(self, shown: Array) -> bool:
+        """Return whether most good releases are shown on average."""
+        return bool(np.mean(shown) >= MOSTLY * len(self.good))
+
+    def shown(self, n: int, limits: Sequence[Requirement] | None = None) -> Array:
+        """Return how many good releases Holm's procedure finds, on each of simulated targets."""
+        requirements = self.requirements if limits is None else limits
+        good = self.good
+        ends = np.array([r.unit_limit for r in requirements])
+        margins = (ends - good) / np.maximum(self.deviations, 1e-9)
+        kept = nearest_requirements(margins)
+        # A few kinds of release, and the requirements that they come nearest to missing.
+        order = np.argsort(margins.min(axis=1), kind="stable")
+        parts = np.array_split(good[order][:, kept], min(KINDS, len(good)))
+        sizes = [len(part) for part in parts]
+        law = estimated_law(
+            [requirements[j] for j in kept],
+            means=np.array([part.mean(axis=0) for part in parts]),
+            chances=np.array(sizes) / len(good),
+            deviations=self.deviations[kept].tolist(),
+            origin="",
+        )
+        alpha = float(Fraction(self.claim.alpha))
+        tests = self.claim.fixed_claim().tests(self.design, law.requirements)
+        targets = Targets(law, n, repetitions=REPETITIONS // 4, seed=self.seed)
+        pvalues = targets.release_pvalues(tests, level=alpha / len(self.means))
+        rest = np.ones(len(self.means) - len(good))  # they count among all, and are never found
+        return np.array(
+            [holm(np.append(np.repeat(p, sizes), rest), alpha=alpha).sum() for p in pvalues]
+        )
+
+    def records_for(self, places: Sequence[int]) -> float:
+        """Return about how many records show most good releases to keep these requirements."""
+        limits = np.array([self.requirements[j].unit_limit for j in places])
+        margins = np.maximum(limits - self.good[:, places], 1e-9)
+        sizes = (self._errors * self.deviations[places] / margins) ** 2
+        return float(np.quantile(sizes.max(axis=1), MOSTLY))
+
+    def enough_records(self, least: int, near: float) -> int | None:
+        """Return how many records show most good releases; nothing where hardly any number does."""
+        for _ in range(TRIES):
+            size = int(float(f"{max(least, near):.1e}"))
+            if size > MOST_FRESH:
+                break
+            if size > least and self.is_most(self.shown(size)):
+                return size
+            near = size * STEP
+        return None
+
+    def enough_limit(self, n: int, places: Sequence[int], asked: float) -> float | None:
+        """Return a limit of some requirements with which ``n`` records show most good releases.
+
+        Parameters
+        ----------
+        n
+            The records.
+        places
+            The requirements, which have one limit.
+        asked
+            Their limit now, as it is typed.
+
+        Returns
+        -------
+        float or None
+            As it is typed, or nothing where other requirements stand in the way, too.
+        """
+        widths = np.array([self.requirements[j].width for j in places])
+        lows = np.array([self.requirements[j].low for j in places])
+        limits = np.array([self.requirements[j].limit for j in places])
+        reach = self.good[:, places] + self._errors * self.deviations[places] / np.sqrt(n)
+        times = float(np.quantile(np.max((lows + reach * widths) / limits, axis=1), MOSTLY))
+        for _ in range(TRIES):
+            limit = float(f"{asked * max(1.0, times):.1e}")
+            if limit >= 0.5:
+                break
+            wider = list(self.requirements)
+            for j, old in zip(places, limits, strict=True):
+                wider[j] = replace(wider[j], limit=float(old) * limit / asked)
+            if self.is_most(self.shown(n, wider)):
+                return limit
+            times = STEP * limit / asked
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +196,9 @@ class SeenRecord:
     names: Mapping[str, Sequence[str]]
     """The releases as the user calls them, in the order of the evidence."""
     n_records: int
+    outcome: Outcome | None
+    source: Fitted | None
+    """The model of the real rows, where something is predicted."""
 
     @classmethod
     def of(cls, audit: Audit, names: Mapping[str, Sequence[str]], n_records: int) -> SeenRecord:
@@ -70,6 +206,7 @@ class SeenRecord:
         registry = audit.folder.registry(audit.journal())
         (member,) = registry.declaration.members
         groups = audit.folder.document(Evidence, EVIDENCE).by_group
+        model = registry.members[member.name].source
         # Named releases are one group, whatever the record calls it.
         order = names if set(names) == set(groups) else groups
         return cls(
@@ -80,6 +217,8 @@ class SeenRecord:
             measures=measures_in(registry, member),
             names=names,
             n_records=n_records,
+            outcome=member.target.predicted,
+            source=None if model is None else load_fitted(audit.folder, model.model, model, ()),
         )
 
     def promises(self, demand: Demand) -> tuple[str, ...]:
@@ -89,15 +228,21 @@ class SeenRecord:
         more = len(said) - MOST_SENTENCES
         return said if more <= 0 else (*said[:MOST_SENTENCES], f"So of {more:,} more columns.")
 
-    def requirement(self, demand: Demand) -> SeenRequirement:
+    def _places(self, demand: Demand) -> list[int]:
+        """Return where the losses of a demand stand."""
+        return [j for j, measure in enumerate(self.measures) if measure.part in demand.scale]
+
+    def requirement(self, demand: Demand, *, decided: bool) -> SeenRequirement:
         """Return what was seen of one demand, in its unit.
 
         Parameters
         ----------
         demand
             Whose losses are told; of many shares the largest deviation of each release.
+        decided
+            Whether anything is decided here.
         """
-        at = [j for j, measure in enumerate(self.measures) if measure.part in demand.scale]
+        at = self._places(demand)
         scale = np.array([demand.scale[self.measures[j].part] for j in at])
         estimates = np.concatenate(
             [np.array(group.derived.estimates, dtype=np.float64) for group in self.groups.values()]
@@ -114,7 +259,57 @@ class SeenRecord:
             releases=tuple(name for names in self.names.values() for name in names),
             estimates=tuple(float(e) for e in estimates[np.arange(len(estimates)), widest]),
             where=tuple(_where(self.measures[at[j]]) if several else "" for j in widest),
+            decided=self._decided_of(at) if decided else "",
         )
+
+    def _decided_of(self, at: Sequence[int]) -> str:
+        """Say of how many releases a demand was shown to hold, or to be missed.
+
+        A release that meets all requirements is among those that meet each: its p-value of all is
+        the largest of these.
+        """
+        alpha = float(Fraction(self.claim.alpha))
+        groups = {
+            name: np.array(group.derived.pvalues, dtype=np.float64)[:, at].max(axis=1)
+            for name, group in self.groups.items()
+        }
+        if self._mechanisms:  # of what makes releases nothing is decided by one of them
+            shown = {name: int((pvalues <= alpha).sum()) for name, pvalues in groups.items()}
+            shares = "; ".join(
+                f"{f'{name}: ' if len(groups) > 1 else ''}{count:,} of {len(groups[name]):,}"
+                for name, count in shown.items()
+            )
+            return f"Shown to hold, each release taken alone: {shares}."
+        (pvalues,) = groups.values()
+        names = {self.measures[j].requirement.name for j in at}
+        verdicts = [v for v in self.predicate.verdicts if isinstance(v, ReleaseVerdict)]
+        missed = np.array([bool(names.intersection(v.violated)) for v in verdicts])
+        holds = holm(pvalues, alpha=alpha) & ~missed
+        counts = {"holds": holds, "is missed": missed, "stays open": ~holds & ~missed}
+        told = [f"{words} for {int(of.sum()):,}" for words, of in counts.items() if of.any()]
+        return f"It {', '.join(told)} of {len(verdicts):,} releases."
+
+    def finest(self, demand: Demand) -> float:
+        """Return the least difference that these records can tell of a demand, in its unit.
+
+        About: of a release that is as good as the table, four of five such targets show it.
+        """
+        at = self._places(demand)
+        deviations = [unit_deviations(group)[at] for group in self.groups.values()]
+        widths = np.array([
+            self.measures[j].requirement.width * demand.scale[self.measures[j].part] for j in at
+        ])  # fmt: skip
+        spread = float(np.median(np.concatenate([d * widths for d in deviations])))
+        return self._deviations_needed * spread / float(np.sqrt(self.n_records))
+
+    @property
+    def _deviations_needed(self) -> float:
+        """How many standard errors lie between a mean and a limit that it is shown to keep."""
+        alpha, tried = float(Fraction(self.claim.alpha)), 1
+        if not self._mechanisms:
+            (names,) = self.names.values()
+            tried = len(names)
+        return needed_errors(alpha / tried)
 
     @cached_property
     def _mechanisms(self) -> list[MechanismVerdict]:
@@ -219,6 +414,55 @@ class SeenRecord:
         parts = {measure.requirement.name: measure.part for measure in self.measures}
         return parts.get(requirement, requirement)
 
+    def lenient(
+        self, demands: Sequence[Demand], source: pd.DataFrame, judging: pd.DataFrame
+    ) -> Iterator[str]:
+        """Say of every limit that a model which learned nothing keeps that it does.
+
+        Where one answer is nearly always right, no release is far worse than the real rows.
+        """
+        if self.source is None or self.outcome is None:
+            return
+        outcome = self.outcome
+        y, truth = (outcomes(rows[outcome.column], outcome, "") for rows in (source, judging))
+        names = [name for name in source.columns if name != outcome.column]
+        learned = predict(self.source, features(judging, names), outcome)
+        constant = np.full(truth.size, y.mean())
+        if outcome.kind == "multiclass":
+            shares = np.bincount(y.astype(int), minlength=len(outcome.classes or ())) / y.size
+            constant = np.tile(shares, (truth.size, 1))
+        losses = {m.part: m.loss(None) for m in self.measures if m.loss is not None}
+        for demand in (demand for demand in demands if demand.name in losses):
+            scale, loss = demand.scale[demand.name], losses[demand.name]
+            real, nothing = (float(loss(truth, p).mean()) * scale for p in (learned, constant))
+            if nothing <= real:
+                yield (
+                    f"The limit of {demand.name!r} says nothing here: the model of the real rows "
+                    f"comes to {number_words(real, demand.unit)}, one that always gives the same "
+                    f"answer to {number_words(nothing, demand.unit)}, so the columns hardly tell "
+                    f"{outcome.column!r}. No other limit would say more: take the requirement out "
+                    "of audit.toml, or predict a column that others tell."
+                )
+            elif nothing - real < demand.limit:
+                yield (
+                    f"The limit of {demand.name!r} says little here: a model that always gives the "
+                    f"same answer comes to {number_words(nothing, demand.unit)}, the model of the "
+                    f"real rows to {number_words(real, demand.unit)}, so a release that teaches "
+                    f"nothing keeps it too. {self._smaller(demand, (nothing - real) / 2.0)}"
+                )
+
+    def _smaller(self, demand: Demand, limit: float) -> str:
+        """Propose a smaller limit, as it is shown; one that records cannot settle is none."""
+        finest = self.finest(demand)
+        if limit < finest:
+            return (
+                f"No limit that says more can be settled: {self.n_records:,} records cannot tell "
+                f"differences under about {number_words(float(f'{finest:.1e}'), demand.unit)} here."
+                " Take the requirement out of audit.toml, or predict a column that others tell."
+            )
+        typed = decimal(float(f"{limit * demand.asked / demand.limit:.1g}"))
+        return f"A smaller one: --limit {shlex.quote(f'{demand.name}={typed}')}"
+
     def failures(self) -> list[str]:
         """Return which draws of generators gave no release, and why; of each the first three."""
         return [
@@ -228,7 +472,7 @@ class SeenRecord:
             for failure in failures[:3]
         ]
 
-    def power(self, standing: Standing, seed: int, fresh: int) -> str:
+    def power(self, standing: Standing, seed: int, fresh: int, demands: Sequence[Demand]) -> str:
         """Return the chance of an audit on so many fresh records, as the planner has it."""
         if not standing.unseen:
             return (
@@ -238,7 +482,7 @@ class SeenRecord:
         if any(measure.exposure is not None for measure in self.measures):
             return "The planner does not model attacks, so no chance is told."
         if not self._mechanisms:
-            return self._chance_of_named(seed, fresh)
+            return self._chance_of_named(seed, fresh, demands)
         if len(self._mechanisms) == 1:
             return self._chance(self._mechanisms[0], seed, fresh)
         return " ".join(f"{v.mechanism}: {self._chance(v, seed, fresh)}" for v in self._mechanisms)
@@ -295,37 +539,36 @@ class SeenRecord:
             means[:, asked] -= shared * min(1.0, noise / max(np.mean(shared**2), 1e-300))
         return means
 
-    def _chance_of_named(self, seed: int, fresh: int) -> str:
-        """Return how many named releases Holm's procedure would find, on simulated targets."""
+    def _chance_of_named(self, seed: int, fresh: int, demands: Sequence[Demand]) -> str:
+        """Return how many named releases an audit would find, and what is in its way."""
         (group,) = self.groups.values()
-        requirements = [measure.requirement for measure in self.measures]
-        limits = np.array([r.unit_limit for r in requirements])
-        means, deviations = self._likely_means(group), unit_deviations(group)
-        good = means[np.all(means < limits, axis=1)]
-        of = f"By the estimates {len(good):,} of {len(means):,} releases keep all limits"
-        if not len(good):
-            return f"{of}: were that the truth, no audit could show one of them to be good."
-        margins = (limits - good) / np.maximum(deviations, 1e-9)
-        kept = nearest_requirements(margins)
-        # A few kinds of release, and the requirements that they come nearest to missing.
-        order = np.argsort(margins.min(axis=1), kind="stable")
-        parts = np.array_split(good[order][:, kept], min(KINDS, len(good)))
-        sizes = [len(part) for part in parts]
-        law = estimated_law(
-            [requirements[j] for j in kept], means=np.array([part.mean(axis=0) for part in parts]),
-            chances=np.array(sizes) / len(good), deviations=deviations[kept].tolist(), origin="",
+        named = NamedChance(
+            requirements=[measure.requirement for measure in self.measures],
+            means=self._likely_means(group), deviations=unit_deviations(group),
+            claim=self.claim, design=self.design, seed=seed,
         )  # fmt: skip
-        alpha = float(Fraction(self.claim.alpha))
-        tests = self.claim.fixed_claim().tests(self.design, law.requirements)
-        targets = Targets(law, fresh, repetitions=REPETITIONS // 4, seed=seed)
-        pvalues = targets.release_pvalues(tests, level=alpha / len(means))
-        rest = np.ones(len(means) - len(good))  # the others count among all, and are never found
-        shown = [holm(np.append(np.repeat(p, sizes), rest), alpha=alpha).sum() for p in pvalues]
-        return (
+        of = (
+            f"By the estimates {len(named.good):,} of {len(named.means):,} releases keep all limits"
+        )
+        if not len(named.good):
+            return f"{of}: were that the truth, no audit could show one of them to be good."
+        shown = named.shown(fresh)
+        said = (
             f"{of}. Were the estimates the truth, such an audit on {fresh:,} fresh "
             f"records would show {np.mean(shown):.3g} of them to be good on average, and all of "
-            f"them with a chance of {np.mean(np.array(shown) == len(good)):.0%}."
+            f"them with a chance of {np.mean(shown == len(named.good)):.0%}."
         )
+        if named.is_most(shown):
+            return said
+        wanted = {demand.name: named.records_for(self._places(demand)) for demand in demands}
+        worst = max(demands, key=lambda demand: wanted[demand.name])
+        records = named.enough_records(fresh, max(wanted.values()))
+        limit = named.enough_limit(fresh, self._places(worst), worst.asked)
+        would = [] if records is None else [f"about {records:,} fresh records"]
+        if limit is not None:
+            would.append(f"--limit {shlex.quote(f'{worst.name}={decimal(limit)}')}")
+        said += f" In the way stands {worst.name!r}"
+        return f"{said}: {' or '.join(would)} would do." if would else f"{said}."
 
 
 def _least_certain(parts: Sequence[str]) -> str:

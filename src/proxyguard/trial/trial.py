@@ -64,6 +64,8 @@ class SeenRequirement:
         What each release has; of many shares the largest deviation.
     where
         Which share or mean an estimate is, where there are several.
+    decided
+        What was decided of it in words; nothing where nothing is decided.
     """
 
     name: str
@@ -74,6 +76,7 @@ class SeenRequirement:
     releases: tuple[str, ...]
     estimates: tuple[float, ...]
     where: tuple[str, ...]
+    decided: str = ""
 
     @property
     def largest(self) -> int:
@@ -88,8 +91,9 @@ class SeenRequirement:
 
     @property
     def sentence(self) -> str:
-        """What is required and what was seen."""
-        return f"{self.promise} Seen: {self.seen}"
+        """What was decided, what is required and what was seen."""
+        decided = f"{self.decided} " if self.decided else ""
+        return f"{decided}{self.promise} Seen: {self.seen}"
 
     def range_of(self, maker: str) -> str:
         """Return the range of one maker's releases, and how many are below the limit."""
@@ -200,6 +204,8 @@ class Trial:
         What was given as an object and lies in no file: by name, as `save_audit` writes it.
     kept
         The files of rows that were kept for an audit, ``fresh.csv``, by name.
+    again
+        Whether an earlier trial had the same table.
 
     Examples
     --------
@@ -227,6 +233,7 @@ class Trial:
     unread: tuple[str, ...] = ()
     tables: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     kept: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    again: bool = False
 
     @property
     def decided(self) -> tuple[str, ...]:
@@ -266,6 +273,18 @@ class Trial:
         return (*self.unread, *what, *self.weaker, *(DRAWN_ALIKE for _ in self.judged[:1]))
 
     @property
+    def top(self) -> tuple[str, ...]:
+        """The two lines of `heading` that stand at the top of the page."""
+        most = (*self.unread, *self.weaker)[:1]
+        first = (EXPLORATORY,) if self.standing.unseen else (SEEN,)
+        return (*first, *(most or self.heading[len(first) : 2]))
+
+    @property
+    def below(self) -> tuple[str, ...]:
+        """The other lines of `heading`, which the page has below."""
+        return tuple(line for line in self.heading if line not in self.top)
+
+    @property
     def sentences(self) -> tuple[str, ...]:
         """What was seen, in plain words: what this is, what is decided, every requirement."""
         return (*self.heading, *self.decided, *(r.sentence for r in self.requirements))
@@ -303,6 +322,7 @@ class Trial:
                     "promise": requirement.promise,
                     "limit": requirement.limit,
                     "unit": requirement.unit.strip(),
+                    "decided": requirement.decided,
                     "sentence": requirement.sentence,
                 }
                 for requirement in self.requirements

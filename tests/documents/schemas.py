@@ -1,7 +1,7 @@
 """JSON Schemas of every document, and of `audit.toml`, generated from the types.
 
-``python -m proxyguard.documents.schemas docs/schemas`` writes them; a test sees that they are
-current and that every field is described.
+``python tests/documents/schemas.py docs/schemas`` writes them; a test sees that they are current
+and that every field is described.
 """
 
 from __future__ import annotations
