@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from proxyguard.cli import look
 from proxyguard.cli.main import app
 from proxyguard.errors import RegistryError
 from proxyguard.modes.catalog import MODES
@@ -18,7 +19,7 @@ from proxyguard.registry.exposure import ExposureKind
 from proxyguard.registry.parts import ClaimPart
 from proxyguard.registry.test import Bound, ComponentTest, Family
 from proxyguard.report.content import build_report
-from proxyguard.report.glossary import explain, glossary_page, terms
+from proxyguard.report.glossary import explain, glossary_page, keys, terms
 from proxyguard.report.html import explained, to_html
 from report.synthetic import synthetic_sources
 
@@ -34,6 +35,44 @@ PAGE = Path(__file__).parents[2] / "docs" / "glossary.md"
 ])  # fmt: skip
 def test_every_word_of_a_claim_is_explained(name: str) -> None:
     assert explain(name).text.endswith(".")
+
+
+def asked_names() -> list[str]:
+    """Return all that `explain` knows: terms by every name and form, keys alone and in full."""
+    words = [name for term in terms() for name in (term.name, *term.also, *term.forms)]
+    paths = [path for path, _ in keys()]
+    return list(dict.fromkeys([*words, *paths, *(path.rpartition(".")[2] for path in paths)]))
+
+
+def test_whatever_is_asked_for_is_printed_in_plain_lines(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = asked_names()
+    assert len(names) > 400
+    for name in names:
+        look.explain(name.split())
+        printed = capsys.readouterr().out
+        # No escape, no mark-up of a docstring, no line that another text was broken in.
+        assert not re.search(r"\\|``|\*\*|  |\n\n|<[a-z/]", printed), (name, printed)
+        for line in printed.splitlines():
+            begins = line[0].isupper() or re.match(r"[a-z_.]+(, [a-z_.]+)* in audit.toml: ", line)
+            assert begins, (name, line)
+            assert line.endswith("."), (name, line)
+
+
+def test_a_key_is_told_by_all_that_it_means_and_by_the_term_of_its_name() -> None:
+    for path, sentence in keys():
+        for name in (path, path.rpartition(".")[2]):
+            assert any(
+                path in line.partition(" in audit.toml: ")[0] and line.endswith(f": {sentence}")
+                for line in explain(name).text.splitlines()
+            ), (name, sentence)
+    for term in terms():
+        assert explain(term.name).text.splitlines()[0] == term.text
+    # A key in full is that key alone, whatever else bears its name.
+    assert explain("claim.alpha").text == "claim.alpha in audit.toml: Error level of validation."
+    assert "luck of the target" in explain("kappa").text
+    assert explain("violation_threshold").text.endswith(": Threshold of a violating score.")
 
 
 def test_no_two_terms_answer_to_one_name_or_form() -> None:

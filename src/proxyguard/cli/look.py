@@ -225,7 +225,7 @@ def explain(
         lines = [f"{term.name}: {term.text}" for term in told]
     else:
         told = [glossary.explain(" ".join(words))]
-        lines = [told[0].text]
+        lines = told[0].text.splitlines()
     show.answer(json, {term.name: term.text for term in told}, lines)
 
 

@@ -197,7 +197,7 @@ class EpsilonPart(DeclarationPart):
     mechanism: Name | None = None
     """Of which mechanism; left out where there is one."""
     attack: Name
-    """The attack that guesses who was trained on: one of ours, or one of ``exposure.attack``."""
+    """The attack that guesses who was trained on: one of ours, or one of [exposure.attack]."""
     guesses: Positive
     """Guesses about each draw: one half the highest scores, "in", the other the lowest, "out"."""
     alpha: Share = "0.05"

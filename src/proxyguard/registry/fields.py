@@ -201,7 +201,7 @@ def described(kind: type[DescribedModel]) -> list[tuple[str, str]]:
     for field, text in pairwise(_source(kind).body):
         match field, text:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(words))):
-                described.append((name, inspect.cleandoc(words)))
+                described.append((name, " ".join(words.split())))
     return described
 
 

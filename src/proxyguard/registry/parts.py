@@ -262,7 +262,7 @@ class RequirementPart(DeclarationPart):
     attacks: tuple[Name, ...] | None = Field(default=None, min_length=1)
     """Of an exposure: the attacks, all of which must stay below the limit."""
     fpr: Share | None = None
-    """Of ``tpr at fpr``: the share of false alarms."""
+    """Of tpr at fpr: the share of false alarms."""
     threshold: DecimalText | ThresholdRule | None = None
     """Of a decision; left out, the procedure's own. Of an advantage: who is flagged."""
     false_negative: DecimalText | None = None
@@ -274,7 +274,7 @@ class RequirementPart(DeclarationPart):
     high: DecimalText | None = None
     """The greatest loss, of a loss by import path."""
     two_valued: bool = False
-    """Whether the loss is one of its bounds."""
+    """Whether every loss is one of its two bounds."""
     unit: UnitName | None = None
     """Of a loss of numbers: the outcome's unit, such as "kg", in which its limit, slack and ramp
     then are; left out, they are shares of the outcome's range. Of a loss with declared bounds, a

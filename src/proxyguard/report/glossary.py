@@ -1,7 +1,8 @@
 """A word for every term: for `proxyguard explain`, for docs/glossary.md, and for the page.
 
-The terms stand in glossary.toml. A key of `audit.toml` that is no term is explained by the sentence
-that the schema has for it. Written anew: ``python -m proxyguard.report.glossary docs/glossary.md``.
+The terms stand in glossary.toml. A key of `audit.toml` is explained by the sentence that the schema
+has for it, below the term of its name where there is one. Written anew:
+``python -m proxyguard.report.glossary docs/glossary.md``.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+
+from pydantic import JsonValue
 
 from proxyguard.errors import RegistryError
 
@@ -64,6 +68,11 @@ def explain(asked: str) -> Term:
     asked
         A term, in any case, with spaces, hyphens or underscores.
 
+    Returns
+    -------
+    Term
+        Its text has a line for the term, and one for each thing that a key of this name means.
+
     Raises
     ------
     RegistryError
@@ -74,14 +83,19 @@ def explain(asked: str) -> Term:
     >>> explain("Favorable-Score").name
     'favorable score'
     """
-    known = _by_name().get(_plain(asked))
+    asked = _plain(asked)
+    known = _by_name().get(asked)
+    said: dict[str, list[str]] = {}
+    for path, sentence in keys():
+        if f".{_plain(path)}".endswith(f".{asked}"):  # "alpha" and "claim.alpha" mean this key
+            said.setdefault(sentence, []).append(path)
+    lines = [f"{', '.join(paths)} in audit.toml: {words}" for words, paths in said.items()]
     if known is not None:
-        return known
-    key = asked.rpartition(".")[2]  # "claim.alpha" is asked for as the table has it
-    if key in keys():
-        return Term(name=asked, text=f"A key of audit.toml. {keys()[key]}")
-    names = [*_by_name(), *keys()]
-    near = get_close_matches(_plain(asked), names, n=3, cutoff=0.6)
+        return replace(known, text="\n".join([known.text, *lines]))
+    if lines:
+        return Term(name=asked, text="\n".join(lines))
+    names = {*_by_name(), *(_plain(path.rpartition(".")[2]) for path, _ in keys())}
+    near = get_close_matches(asked, sorted(names), n=3, cutoff=0.6)
     hint = f"did you mean {', '.join(near)}?" if near else "none is spelled alike."
     raise RegistryError(f"no term {asked!r}; {hint} `proxyguard explain` lists all terms")
 
@@ -91,16 +105,37 @@ def _plain(name: str) -> str:
 
 
 @cache
-def keys() -> dict[str, str]:
-    """Return every key of ``audit.toml`` with what the schema says of it, table by table."""
+def keys() -> tuple[tuple[str, str], ...]:
+    """Return the keys of ``audit.toml``, as claim.alpha, each with what the schema says of it.
+
+    A key that stands in parts of several kinds comes once for each kind; those of a candidate are
+    the audit's own.
+    """
     from proxyguard.registry.declaration import Declaration
 
     schema = Declaration.model_json_schema()
-    said: dict[str, dict[str, None]] = {}
-    for parts in (schema, *schema["$defs"].values()):
-        for key, described in parts.get("properties", {}).items():
-            said.setdefault(key, {})[described["description"]] = None
-    return {key: " Elsewhere: ".join(sentences) for key, sentences in said.items()}
+
+    def below(node: JsonValue, path: str) -> Iterator[tuple[str, str]]:
+        if isinstance(node, list):
+            for option in node:
+                yield from below(option, path)
+        for word, inner in node.items() if isinstance(node, dict) else ():
+            if word == "$ref":
+                yield from below(schema["$defs"][str(inner).rpartition("/")[2]], path)
+            elif word == "properties" and isinstance(inner, dict):
+                for key, described in inner.items():
+                    assert isinstance(described, dict)  # a schema of its own
+                    yield f"{path}{key}", str(described["description"])
+                    yield from below(described, f"{path}{key}.")
+            elif word != "$defs":
+                yield from below(inner, path)
+
+    told = dict.fromkeys(below(schema, ""))
+    audit = {path for path, _ in told}
+    return tuple(
+        (path, words) for path, words in told
+        if not path.startswith("candidate.") or path.removeprefix("candidate.") not in audit
+    )  # fmt: skip
 
 
 def glossary_page() -> str:
