@@ -207,3 +207,61 @@ def test_evidence_is_passed_over_equally_often_however_many_releases_there_are(
         return dict(passes)
 
     assert passes_with(60) == passes_with(3)
+
+
+SEASONS = ["spring", "autumn", "winter"]
+
+
+def test_losses_on_one_target_bring_the_names_of_their_releases() -> None:
+    losses = hits(0.05, 0.19, 0.5)
+    certificate = pg.certify_releases(losses, [HIT], names=SEASONS, seed=3)
+    assert [verdict.release for verdict in certificate.verdicts] == SEASONS
+    assert certificate.validated == ("target/spring",)
+    assert certificate.sentence.startswith(
+        "With 95 % confidence, every validated release (target/spring) meets"
+    )
+    assert list(certificate.to_frame().release) == SEASONS
+    text, page = str(certificate), certificate.to_html()
+    for name in SEASONS:
+        assert f"  target/{name}: " in text
+        assert f"target/{name}" in page
+    # A name changes no verdict: numbered, and as the one member of a family.
+    numbered = pg.certify_releases(losses, [HIT], seed=3)
+    family = pg.certify_releases({"target": pg.NamedReleases(losses, [HIT], names=SEASONS)}, seed=3)
+    assert [v.pvalue for v in numbered.verdicts] == [v.pvalue for v in certificate.verdicts]
+    assert numbered.validated == ("target/0",)
+    assert str(family) == str(certificate)
+
+
+def test_many_names_are_listed_and_stand_in_no_sentence() -> None:
+    names = [f"table {k}" for k in range(6)]
+    many = pg.certify_releases(hits(*[0.02] * 6), [HIT], names=names, seed=3)
+    assert len(many.validated) == 6
+    assert "every validated release meets" in many.sentence
+
+
+@pytest.mark.parametrize(("names", "words"), [
+    (SEASONS[:2], "need 3 different release names, one for each row of the losses, got 2"),
+    ([*SEASONS[:2], "spring"], "got 3; 'spring' stands there twice"),
+    ([*SEASONS[:2], 3], "texts that are not empty, got 3"),
+    ([*SEASONS[:2], " "], "texts that are not empty, got ' '"),
+    ("abc", "release names are a list, got 'abc'"),
+])  # fmt: skip
+def test_names_are_different_texts_and_as_many_as_releases(names: Any, words: str) -> None:
+    with pytest.raises(pg.LossMismatch, match=words):
+        pg.certify_releases(hits(0.1, 0.1, 0.1), [HIT], names=names)
+
+
+def test_names_stand_where_nothing_else_names_the_releases() -> None:
+    losses = hits(0.1, 0.1, 0.1)
+    with pytest.raises(pg.LossMismatch, match="leave out names, which are for plain arrays"):
+        pg.certify_releases(pg.LossArray(losses), [HIT], names=SEASONS)
+    frame = pg.certify_releases(losses, [HIT], names=SEASONS).to_frame()
+    wide = frame.pivot_table(columns="release", values="estimate")
+    with pytest.raises(pg.LossMismatch, match="leave out names, which are for plain arrays"):
+        pg.certify_releases(wide, [HIT], names=SEASONS)
+    with pytest.raises(pg.RegistryError, match="losses on one target need their requirements"):
+        pg.certify_releases(losses, names=SEASONS)
+    for beside in ({"names": SEASONS}, {"requirements": [HIT]}, {"design": pg.Iid()}):
+        with pytest.raises(pg.RegistryError, match="each member of a family has requirements"):
+            pg.certify_releases({"a": pg.NamedReleases(losses, [HIT])}, **beside)

@@ -167,7 +167,7 @@ DOORS: dict[str, Door] = {
     ),
     "NamedReleases": (member, {"losses": ZEROS, "requirements": RULES}, {
         "losses": [*ARRAY, None], "requirements": [*LIST, None], "design": OBJECT,
-        "records": [*OBJECT, 0, ""],
+        "records": [*OBJECT, 0, ""], "names": [*LIST, "ab", [3]],
     }),
     "Moments": (moments, {"n": 20, "mean": [[0.1]]}, {
         "n": [NAN, -1, 2.5, "3", True, object(), [[1], [1, 2]], None, 2**60],
@@ -248,9 +248,10 @@ DOORS: dict[str, Door] = {
         "losses": [*ARRAY, None, {"": ZEROS}, {1: ZEROS}, {}], "requirements": [*LIST, None],
         "design": OBJECT, "records": OBJECT, "seed": SEED, **CHOICES,
     }),
-    "certify_releases": (pg.certify_releases, {"members": {"a": pg.NamedReleases(ZEROS, RULES)}}, {
-        "members": [*LIST, None, {}, {"a": 3}, {"": pg.NamedReleases(ZEROS, RULES)}], "seed": SEED,
-        "alpha": [*LEVEL, None], "mode": CHOICE,
+    "certify_releases": (pg.certify_releases, {"losses": ZEROS, "requirements": RULES}, {
+        "losses": [*ARRAY, None, {}, {"a": 3}, {"": pg.NamedReleases(ZEROS, RULES)}],
+        "requirements": [*LIST, None], "names": [*LIST, "ab", [3], ["", "b"], ["a", "a"]],
+        "design": OBJECT, "records": OBJECT, "seed": SEED, "alpha": [*LEVEL, None], "mode": CHOICE,
     }),
     "choose_ramps": (
         pg.choose_ramps, {"law": LAW, "n": 900, "releases": 20, "reliability_target": "0.8"}, {

@@ -133,6 +133,8 @@ class NamedReleases:
         How its target was sampled; iid unless said otherwise.
     records
         What is known of its records, where the losses are a plain array.
+    names
+        What its releases are called, where the losses are a plain array; numbered unless given.
 
     Examples
     --------
@@ -145,6 +147,7 @@ class NamedReleases:
     requirements: Sequence[Requirement]
     design: Design = field(default_factory=Iid)
     records: Records | None = None
+    names: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -194,6 +197,11 @@ class ReleaseCertificate(ShownAsPage):
         seen = {r: None for e in self.evidence.values() for r in e.requirements}
         return tuple(seen)
 
+    @property
+    def sentence(self) -> str:
+        """What holds of the validated releases, in one sentence."""
+        return wording.releases_sentence(self)
+
     def __str__(self) -> str:
         return wording.releases_text(self)
 
@@ -217,17 +225,24 @@ class ReleaseCertificate(ShownAsPage):
 
 
 def certify_releases(
-    members: Mapping[str, NamedReleases],
+    losses: AnyLosses | Mapping[str, NamedReleases],
+    requirements: Sequence[Requirement] | None = None,
     *,
+    names: Sequence[str] | None = None,
+    design: Design | None = None,
+    records: Records | None = None,
     seed: int | None = None,
     **choices: Unpack[Choices],
 ) -> ReleaseCertificate:
-    """Certify named releases under one Holm family, each member on its own target.
+    """Certify named releases under one Holm family, on one target or each member on its own.
 
     Parameters
     ----------
-    members
-        By name, the releases of each with their own target and requirements.
+    losses
+        Of the releases on one target, as `certify` takes them; or by name, members that each have
+        a target and requirements of their own.
+    requirements, names, design, records
+        Of losses on one target, as `NamedReleases` has them.
     seed
         Of the random order and the uniforms of tests that have them; drawn afresh unless given.
     **choices
@@ -258,30 +273,33 @@ def certify_releases(
     >>> few, many = (NamedReleases(np.zeros((1, n, 1)), [error]) for n in (10, 300))
     >>> certify_releases({"few records": few, "many records": many}).validated
     ('many records/0',)
+    >>> losses = np.repeat([[0.0], [1.0]], 300, axis=1)
+    >>> certify_releases(losses, [error], names=["spring", "autumn"]).validated
+    ('target/spring',)
     """
     mode = choices.setdefault("mode", NO_MECHANISM)
     if about_mechanism(mode):
         raise RegistryError(f"named releases have no mode {mode!r}; use certify")
     claim = Claim.of(choices)
-    _check_members(members)
+    members = _members(losses, requirements, names, design, records)
     given, seed = seed is not None, as_seed(seed)
-    losses, readings = {}, {}
+    arrays, readings = {}, {}
     for name, member in members.items():
-        with naming(name):
-            names = [r.name for r in as_requirements(member.requirements)]
-            losses[name] = as_losses(member.losses, member.records, names)
-            check_records(losses[name], as_design(member.design))
+        with naming(name, family=isinstance(losses, Mapping)):
+            about = [r.name for r in as_requirements(member.requirements)]
+            arrays[name] = as_losses(member.losses, member.records, about, member.names)
+            check_records(arrays[name], as_design(member.design))
     # Stakes aim at Holm's first level over the whole family, so that is counted first.
-    n_releases = sum(read.shape[0] for read in losses.values())
+    n_releases = sum(read.shape[0] for read in arrays.values())
     for name, member in members.items():
-        requirements, design = as_requirements(member.requirements), as_design(member.design)
-        claim.require_support(design, requirements)
-        levels = claim.levels(n_releases=n_releases, n_requirements=len(requirements))
-        readings[name] = reading_of(claim, requirements, design, levels, seed), levels.bounds
+        required, sampled = as_requirements(member.requirements), as_design(member.design)
+        claim.require_support(sampled, required)
+        levels = claim.levels(n_releases=n_releases, n_requirements=len(required))
+        readings[name] = reading_of(claim, required, sampled, levels, seed), levels.bounds
     evidence = {}
     for name, (reading, bounds_level) in readings.items():
-        with naming(name):
-            evidence[name] = gather_evidence(losses[name], reading, bounds_level=bounds_level)
+        with naming(name, family=isinstance(losses, Mapping)):
+            evidence[name] = gather_evidence(arrays[name], reading, bounds_level=bounds_level)
     return certify_release_evidence(claim, evidence, seed=seed, seed_given=given)
 
 
@@ -310,11 +328,33 @@ def certify_release_evidence(
     )
 
 
-def _check_members(members: object) -> None:
-    if not isinstance(members, Mapping) or not members:
+def _members(
+    losses: AnyLosses | Mapping[str, NamedReleases],
+    requirements: Sequence[Requirement] | None,
+    names: Sequence[str] | None,
+    design: Design | None,
+    records: Records | None,
+) -> Mapping[str, NamedReleases]:
+    """Return the members of a family; losses on one target are the one member of theirs."""
+    beside = (requirements, names, design, records)
+    if not isinstance(losses, Mapping):
+        if requirements is None:
+            raise RegistryError(
+                "losses on one target need their requirements, certify_releases(losses, "
+                "[Requirement(...)]); a family maps names to members, NamedReleases(losses, ...)"
+            )
+        one = NamedReleases(losses, requirements, as_design(design), records, names)
+        return {"target": one}
+    if not losses:
         raise RegistryError("a family maps names to members, and needs at least one")
-    for name, one in members.items():
-        if not isinstance(name, str) or not name or not isinstance(one, NamedReleases):
+    if any(given is not None for given in beside):
+        raise RegistryError(
+            "each member of a family has requirements, names, design and records of its own; "
+            "give them to NamedReleases(losses, ...)"
+        )
+    for name, member in losses.items():
+        if not isinstance(name, str) or not name or not isinstance(member, NamedReleases):
             raise RegistryError(
                 f"{name!r} must be a name and its value a NamedReleases(losses, ...)"
             )
+    return losses

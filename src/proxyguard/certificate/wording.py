@@ -42,6 +42,8 @@ BOUNDS_INSTEAD = (
 
 # Named releases that a text has room for.
 MOST_LISTED = 50
+# And one sentence.
+MOST_NAMED = 5
 
 _NEVER = (
     "that the release resembles the target distribution",
@@ -417,21 +419,27 @@ def family_text(family: FamilyCertificate) -> str:
     return "\n\n".join(str(certificate) for certificate in family.values())
 
 
+def releases_sentence(certificate: ReleaseCertificate) -> str:
+    """Return what holds of the validated releases, by their names where they are few."""
+    validated = certificate.validated
+    if not validated:
+        return "No release was validated; by itself that is not evidence of a violation."
+    names = f" ({', '.join(validated)})" if len(validated) <= MOST_NAMED else ""
+    return (
+        f"With {confidence(certificate.claim.alpha)} confidence, every validated release{names} "
+        f"{_own_requirements(certificate)} on its registered target."
+        f"{exposure_meaning(certificate.requirements)}"
+    )
+
+
 def releases_text(certificate: ReleaseCertificate) -> str:
     """Return the verdicts on named releases as text."""
     claim = certificate.claim
     requirements = certificate.requirements
-    promise = (
-        f"With {confidence(claim.alpha)} confidence, every validated release "
-        f"{_own_requirements(certificate)} on its registered target."
-        f"{exposure_meaning(requirements)}"
-        if certificate.validated
-        else "No release was validated; by itself that is not evidence of a violation."
-    )
     lines = [
         f"{len(certificate.validated)} of {counted(len(certificate.verdicts), 'named release')} "
         "validated",
-        promise,
+        certificate.sentence,
         "",
         "Required of a release:",
         *(f"  {line}" for line in required_of(certificate.evidence.values())),

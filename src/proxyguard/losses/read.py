@@ -7,6 +7,7 @@ that it returns, and nothing that certificates see, holds the loss of a single r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -309,7 +310,10 @@ Losses = LossArray | LossStream | LossBatches | Moments
 
 
 def as_losses(
-    losses: ArrayLike | Losses, records: Records | None = None, names: Sequence[str] = ()
+    losses: ArrayLike | Losses,
+    records: Records | None = None,
+    names: Sequence[str] = (),
+    releases: Sequence[str] | None = None,
 ) -> Losses:
     """Return losses as one of the four types.
 
@@ -321,10 +325,14 @@ def as_losses(
         What is known of the records, where the losses do not bring it.
     names
         The requirements, in the order of the last axis.
+    releases
+        Names of the releases, where the losses do not bring them.
     """
     if isinstance(losses, LossArray | LossStream | LossBatches | Moments):
         if records is not None:
             raise LossMismatch("give the records with the losses or beside them, not both")
+        if releases is not None:
+            raise LossMismatch(_NAMED_TWICE)
         return losses
     if isinstance(losses, str | PathLike) or _is_table(losses):
         # Here and not above: arrays need neither pandas nor Arrow.
@@ -332,16 +340,24 @@ def as_losses(
         from proxyguard.losses.given import loose_losses
 
         given = loose_losses(losses, names)
+        if given.releases is not None and releases is not None:
+            raise LossMismatch(_NAMED_TWICE)
+        releases = given.releases or releases
         if records is None:
-            return LossArray(given.values, Records(ids=given.records), given.releases)
-        return LossArray(given.in_order_of(records).values, records, given.releases)
+            return LossArray(given.values, Records(ids=given.records), releases)
+        return LossArray(given.in_order_of(records).values, records, releases)
     values = as_array(losses)
     if values.ndim == 2 and len(names) > 1:
         raise LossMismatch(
             f"losses have shape {values.shape}, which is releases x records of one requirement; "
             f"expected for {len(names)} is (releases, records, {len(names)})"
         )
-    return LossArray(values, Records() if records is None else records)
+    return LossArray(values, Records() if records is None else records, releases)
+
+
+_NAMED_TWICE = (
+    "these losses bring the names of their releases; leave out names, which are for plain arrays"
+)
 
 
 def _is_table(losses: object) -> bool:
@@ -409,9 +425,17 @@ def release_names(names: Sequence[str] | None, n_releases: int) -> tuple[str, ..
         return tuple(str(r) for r in range(n_releases))
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise LossMismatch(f"release names are a list, got {names!r}")
-    texts = tuple(str(name) for name in names)
-    if len(texts) != n_releases or len(set(texts)) != n_releases:
-        raise LossMismatch(f"need {n_releases} different release names, got {len(set(texts))}")
+    texts = tuple(names)
+    wrong = [name for name in texts if not isinstance(name, str) or not name.strip()]
+    if wrong:
+        raise LossMismatch(f"release names are texts that are not empty, got {wrong[0]!r}")
+    twice = [name for name, count in Counter(texts).items() if count > 1]
+    if len(texts) != n_releases or twice:
+        again = f"; {twice[0]!r} stands there twice" if twice else ""
+        raise LossMismatch(
+            f"need {n_releases} different release names, one for each row of the losses, got "
+            f"{len(texts)}{again}"
+        )
     return texts
 
 
