@@ -18,6 +18,7 @@ from proxyguard.tables.columns import as_labels, kinds_of, typed
 MISSING = ("", "NA")
 DATE = ColumnPart(kind="date", format="%d.%m.%Y")
 GERMAN = ColumnPart(kind="number", thousands=".", decimal=",", missing=("k.A.",))
+EUROS = ColumnPart(kind="number", thousands=".", decimal=",", unit="€")
 
 
 def read(part: ColumnPart, values: list[object]) -> list[object]:
@@ -65,6 +66,23 @@ def test_a_release_may_have_plain_numbers_where_the_table_is_declared_otherwise(
     frame, columns = pd.DataFrame({"x": pd.Series(values)}), {"x": GERMAN}
     read_so = typed(frame, {"x": "number"}, MISSING, columns, release=True)
     pd.testing.assert_series_equal(read_so["x"], pd.Series(expected, name="x"))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["606.6", "9793.72"], [606.6, 9793.72]),
+        (["€606.6", "9793.72"], [606.6, 9793.72]),
+        (["1.234,5 €", "€ 12"], [1234.5, 12.0]),
+        (["1.234,5", "12"], [1234.5, 12.0]),
+    ],
+)
+def test_a_release_may_leave_out_the_unit(values: list[object], expected: list[float]) -> None:
+    frame, columns = pd.DataFrame({"x": pd.Series(values)}), {"x": EUROS}
+    read_so = typed(frame, {"x": "number"}, MISSING, columns, release=True)
+    assert read_so["x"].tolist() == expected
+    with pytest.raises(UnreadValue, match="declared to hold numbers in '€' with"):
+        typed(frame.assign(x="$5"), {"x": "number"}, MISSING, columns, release=True)
 
 
 @pytest.mark.parametrize("days", [["7477.0", "-3278", ""], ["21.06.1990", "10.01.1961", ""]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from proxyguard.tables.notation import ISO, KNOWN, Notation, readings, recognised
+from proxyguard.tables.notation import ISO, KNOWN, Notation, readings, recognised, units_of
 
 # Days since 1970-01-01, from `date -d ... +%s` of GNU coreutils over 86,400.
 WRITTEN = {
@@ -63,3 +63,57 @@ def test_a_declared_format_is_read_as_strptime_has_it() -> None:
     )
     times = Notation(date=ISO).numbers(["2024-01-31T12:00:00Z", "2024-01-31T12:00:00+02:00"])
     np.testing.assert_allclose(times, [19753.5, 19753.5 - 2 / 24], rtol=1e-15)
+
+
+DOLLARS = Notation(thousands=",", unit="$")
+EUROS = Notation(thousands=".", decimal=",", unit="€")
+CROWNS = Notation(thousands=" ", decimal=",", unit="kr")
+
+
+@pytest.mark.parametrize(
+    ("notation", "text", "number"),
+    [
+        (DOLLARS, "$15,791.78", 15791.78),
+        (DOLLARS, "-$5.00", -5.0),
+        (DOLLARS, "$-5", -5.0),
+        (DOLLARS, "\u2212$5", -5.0),
+        (DOLLARS, "($5.00)", -5.0),
+        (DOLLARS, "$ (1,200)", -1200.0),
+        (DOLLARS, "$.50", 0.5),
+        (DOLLARS, "12", 12.0),
+        (EUROS, "€ 1.234,50", 1234.5),
+        (EUROS, " 1.234,50€", 1234.5),
+        (CROWNS, "1 234,50 kr", 1234.5),
+        (CROWNS, "KR 1\u00a0234,50", 1234.5),
+        (CROWNS, "-12 kr", -12.0),
+        (Notation(thousands="'", unit="CHF"), "CHF 1'200", 1200.0),
+        (Notation(thousands="'", unit="CHF"), "CHF 1\u2019200", 1200.0),
+        (Notation(unit="%"), "12 %", 12.0),
+        (Notation(unit="%"), "12.5%", 12.5),
+        (Notation(unit="kr."), "kr.500", 500.0),
+        (Notation(unit="kg/m2"), "24.5 kg/m2", 24.5),
+    ],
+)
+def test_a_unit_beside_a_number_changes_nothing(
+    notation: Notation, text: str, number: float
+) -> None:
+    assert notation.numbers([text]).tolist() == [number]
+
+
+@pytest.mark.parametrize(
+    "text", ["€5", "$5$", "($5", "$5)", "(-$5)", "--$5", "$", "$5 %", "5 $ 5", "$1,23", "$ x"]
+)
+def test_what_is_no_amount_in_the_unit_is_none(text: str) -> None:
+    assert np.isnan(DOLLARS.numbers([text])).all()
+
+
+def test_blanks_without_end_are_looked_at_once() -> None:
+    assert np.isnan(DOLLARS.numbers(["$1" + 100_000 * " " + "x", "$" + 100_000 * "1 " + "x"])).all()
+
+
+def test_units_are_known_where_half_of_a_column_has_one() -> None:
+    assert units_of(["$5", "€ 7", "9"], [4, 1, 5]) == {"$": 4, "€": 1}
+    assert units_of(["EUR 5", "7 eur"], [4, 1]) == {"EUR": 5}
+    assert units_of(["$5", "9"], [4, 5]) == {}
+    # Codes and measures are no money: a unit of theirs is for a person to declare.
+    assert units_of(["E11", "5 kg", "P001"], [1, 1, 1]) == {}

@@ -11,6 +11,7 @@ import pytest
 from conformance.messy import labelled
 from proxyguard.registry.target import ColumnPart
 from proxyguard.tables.profile import TableProfile, profile_of, profile_table
+from proxyguard.trial.rows import readable_columns
 
 KINDS = {
     "id": "id-like", "admitted": "date", "amount": "number", "ward": "category", "lab": "number",
@@ -158,3 +159,66 @@ def test_values_beyond_what_is_measured_are_numbers_and_none_is_missing() -> Non
     ).columns
     assert (again.kind, again.low) == ("number", "2.5")
     assert stage.warning is None
+
+
+def written(unit: str, numbers: list[str], *, gaps: int = 0) -> list[str]:
+    return [unit.format(number) for number in numbers] + ["n/a"] * gaps
+
+
+WHOLE = [f"{k * k:,}" for k in range(20, 80)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "line", "like"),
+    [
+        (written("${}", WHOLE), {"thousands": ",", "unit": "$"}, "$1,234.5"),
+        (written("($ {})", WHOLE, gaps=5),
+         {"thousands": ",", "unit": "$", "missing": ["n/a"]}, "$1,234.5"),
+        # A point before three digits: of money it is more than a thousand, and of shares it is not.
+        (written("€ {}", [n.replace(",", ".") for n in WHOLE]),
+         {"thousands": ".", "decimal": ",", "unit": "€"}, "€1.234,5"),
+        (written("{} kr", [n.replace(",", "\u00a0") for n in WHOLE]),
+         {"thousands": " ", "decimal": ",", "unit": "kr"}, "1 234,5 kr"),
+        (written("CHF {}", [n.replace(",", "'") for n in WHOLE]),
+         {"thousands": "'", "unit": "CHF"}, "1'234.5 CHF"),
+        (written("{}%", [f"{k / 7:.3f}" for k in range(60)]), {"unit": "%"}, "1234.5 %"),
+    ],
+)  # fmt: skip
+def test_amounts_of_one_unit_are_proposed_as_numbers(
+    texts: list[str], line: dict[str, object], like: str
+) -> None:
+    frame = pd.DataFrame({"cost": texts})
+    (column,) = profile_table(frame).columns
+    assert (column.kind, column.like) == ("number", like)
+    assert "kept as text, every amount a category of its own, until it is declared" in column.use
+    assert tomllib.loads(column.otherwise) == {"cost": {"kind": "number", **line}}
+    assert column.warning is not None
+    assert column.warning.endswith(column.otherwise)
+    assert column.proposed == ColumnPart.model_validate({"kind": "number", **line})
+    again = profile_table(frame, {"cost": column.proposed}).columns[0]
+    assert (again.kind, again.low, again.high) == ("number", column.low, column.high)
+    proposed, notes, _ = readable_columns([frame], {})
+    assert proposed == {"cost": column.proposed}
+    assert f"cost like {like}" in notes[0]
+    assert len(notes) == 1
+
+
+def test_some_numbers_may_lack_the_unit_and_it_is_said_how_many() -> None:
+    frame = pd.DataFrame({"rate": ["12 %", "7.5 %", "0.12", "9 %"] * 20})
+    (column,) = profile_table(frame).columns
+    assert "amounts in '%', 25.0% without it" in str(column.warning)
+    assert "rate like 1234.5 %, 25.0% of them without %" in readable_columns([frame], {})[1][0]
+
+
+@pytest.mark.parametrize("others", [[], ["waived", "later"] * 10])
+def test_amounts_of_several_units_stay_text_and_it_is_said(others: list[str]) -> None:
+    amounts = [f"{'$€'[k % 3 == 0]}{k * k}" for k in range(60)]
+    frame = pd.DataFrame({"cost": amounts + others})
+    (column,) = profile_table(frame).columns
+    assert column.proposed is None
+    assert column.units == ("$", "€")
+    assert "has amounts in '$' and '€'" in str(column.warning)
+    assert "it stays text until they are all in one" in str(column.warning)
+    proposed, notes, _ = readable_columns([frame], {})
+    assert proposed == {}
+    assert "has amounts in '$' and '€'" in notes[0]

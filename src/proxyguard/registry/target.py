@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import ClassVar, Literal
@@ -226,6 +227,9 @@ class TableReading(DeclarationPart):
         return self
 
 
+_NO_UNIT = re.compile(r"[()+\-\u2212]|^[\s\d]|\s$|^[.,']+$")
+
+
 class ColumnPart(DeclarationPart):
     """How one column is read, wherever a table of the audit is: development, target, releases.
 
@@ -239,6 +243,8 @@ class ColumnPart(DeclarationPart):
     """What stands between groups of three digits, of a number."""
     decimal: Literal[".", ","] | None = None
     """What stands before the decimals, of a number; a point unless told."""
+    unit: StrictStr | None = Field(default=None, min_length=1, max_length=20)
+    """What may stand before or after each number, as "$" or "%": "12 %" is 12, "($5)" is -5."""
     format: StrictStr | None = Field(default=None, min_length=2, max_length=80)
     """How a date is written, as "%d.%m.%Y"; years first ("2024-01-31") unless told."""
     missing: tuple[StrictStr, ...] = ()
@@ -250,18 +256,23 @@ class ColumnPart(DeclarationPart):
     same: dict[StrictStr, StrictStr] = Field(default_factory=dict)
     """Texts that are read as another one: { J = "Ja" }, and of a number { "<5" = "2.5" }."""
 
-    LATER = ("fold_case", "same")
+    LATER = ("unit", "fold_case", "same")
 
     @model_validator(mode="after")
     def _one_kind(self) -> ColumnPart:
         if self.fold_case and self.kind in ("number", "date"):
             raise ValueError(f"fold_case is of texts, and kind is {self.kind!r}; leave one out")
-        of_numbers = self.thousands is not None or self.decimal is not None
+        of_numbers = {self.thousands, self.decimal, self.unit} != {None}
         if of_numbers and self.kind != "number":
-            raise ValueError('thousands and decimal are of a number: write kind = "number"')
+            raise ValueError('thousands, decimal and unit are of a number: write kind = "number"')
+        if self.unit is not None and _NO_UNIT.search(self.unit):
+            raise ValueError(
+                f'unit is {self.unit!r}; write what stands beside each number alone, as "$", '
+                "without its digits, plus, minus, parentheses and outer blanks"
+            )
         if self.format is not None and self.kind != "date":
             raise ValueError('format is of a date: write kind = "date"')
-        if of_numbers and self.thousands == (self.decimal or "."):
+        if self.thousands is not None and self.thousands == (self.decimal or "."):
             raise ValueError(
                 f"thousands and decimal are both {self.thousands!r}; write decimal too, as "
                 'thousands = ".", decimal = ","'

@@ -250,7 +250,7 @@ def _in_notation(texts: Series, notation: Notation, release: bool) -> pd.Series[
     codes, distinct = pd.factorize(texts.to_numpy(dtype=object))
     known = notation.numbers(list(distinct))
     others = [Notation(date=ISO)] if notation.date else []
-    for other in [*others, Notation()] if release else others:
+    for other in [*others, Notation(unit=notation.unit)] if release else others:
         unread, plain = np.isnan(known), other.numbers(list(distinct))
         both = ~unread & ~np.isnan(plain)
         if np.isnan(plain).sum() < unread.sum() and (known[both] == plain[both]).all():
@@ -278,9 +278,11 @@ def notation_of(part: ColumnPart) -> Notation | None:
     """Return how a declared column writes its numbers or dates, if it says so."""
     if part.kind == "date":
         return Notation(date=part.format or ISO)
-    if part.thousands is None and part.decimal is None:
+    if part.thousands is None and part.decimal is None and part.unit is None:
         return None
-    return Notation(thousands=part.thousands or "", decimal=part.decimal or ".")
+    return Notation(
+        thousands=part.thousands or "", decimal=part.decimal or ".", unit=part.unit or ""
+    )
 
 
 def row_name(values: object, place: int) -> str:

@@ -1,4 +1,4 @@
-"""How texts write numbers and dates: "1,234.5", "31.01.2024", and what number each of them is.
+"""How texts write numbers and dates, "1,234.5", "$12", "31.01.2024", and what number each is.
 
 A `Notation` reads texts and is never guessed where a decision rests on it: `recognised` proposes
 one for a column, which a learner may use inside its own fit and a person may declare.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,14 @@ ISO = "ISO8601"
 MOST = 0.8
 # Different texts of a column that a notation is recognised from: the most frequent ones.
 LOOKED_AT = 5_000
+# Blanks and apostrophes that printed tables have between thousands, beside those of a keyboard.
+_TYPED = str.maketrans({"\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u2019": "'"})
+# What is taken for a unit that nobody declared: of money and shares alone, for "E11" is a code.
+_UNITS = (
+    r"(?:US|AU|CA|NZ|HK|[ACRS])?\$|[£¥€₩₪₫₴₹₺₽¢%‰]|kr\.?|SFr\.?|Fr\.|Rs\.?|zł|Kč|Ft|AUD|BRL|CAD|CHF"
+    r"|CNY|CZK|DKK|EUR|GBP|HKD|HUF|ILS|INR|ISK|JPY|KRW|MXN|NOK|NZD|PLN|RON|RUB|SEK|SGD|THB|TRY|UAH"
+    r"|USD|ZAR"
+)
 
 
 @dataclass(frozen=True)
@@ -42,17 +50,22 @@ class Notation:
         What stands before the decimals.
     date
         The format of dates, as `datetime.strptime` has it, or ``ISO8601``; nothing for numbers.
+    unit
+        What may stand before or after a number, such as "$": it changes nothing, "12 %" is 12. A
+        number in parentheses is negative then, as in accounts.
     """
 
     thousands: str = ""
     decimal: str = "."
     date: str = ""
+    unit: str = ""
 
     def __str__(self) -> str:
         if self.date:
             return f"dates as {'2024-01-31' if self.date == ISO else self.date!r}"
         between = f" with {self.thousands!r} between thousands" if self.thousands else ""
-        return f"numbers{between}, {self.decimal!r} before decimals"
+        unit = f" in {self.unit!r}" if self.unit else ""
+        return f"numbers{unit}{between}, {self.decimal!r} before decimals"
 
     @property
     def has_days(self) -> bool:
@@ -66,7 +79,10 @@ class Notation:
         return self._days(texts) if self.date else np.array([self._number(t) for t in texts])
 
     def _number(self, text: str) -> float:
-        if self._digits.fullmatch(text.strip()) is None:
+        text = text.translate(_TYPED).strip()
+        if self.unit:
+            text = in_unit(text, re.escape(self.unit)).number
+        if self._digits.fullmatch(text) is None:
             return np.nan
         plain = text.replace(self.thousands, "") if self.thousands else text
         number = float(plain.replace(self.decimal, "."))
@@ -163,6 +179,68 @@ def beyond(text: str) -> tuple[str, str] | None:
     """
     met = _BEYOND.fullmatch(text)
     return None if met is None else ("<" if met[1] in "<\u2264" else ">", met[2].strip())
+
+
+class InUnit(NamedTuple):
+    """A number as people write it, taken apart; a text that is none has no unit and is itself."""
+
+    unit: str
+    number: str
+
+
+@cache
+def _amounts(units: str) -> re.Pattern[str]:
+    minus, unit = r"([(+\-\u2212]?) ?", rf"({units})? ?"
+    number = r"([\d.,](?:[\d., 'e+-]*[\d.,])?) ?"
+    return re.compile(rf"{minus}{unit}{minus}{number}(\)?) ?{unit}(\)?)", re.ASCII | re.IGNORECASE)
+
+
+def in_unit(text: str, units: str = _UNITS) -> InUnit:
+    """Return the unit of an amount and the number beside it, one in parentheses as a negative one.
+
+    Parameters
+    ----------
+    text
+        The text.
+    units
+        A regular expression of what a unit may be.
+
+    Examples
+    --------
+    >>> [in_unit(text).number for text in ("$1,200.50", "($5.00)", "-$5", "1.234,50 kr", "5 kg")]
+    ['1,200.50', '-5.00', '-5', '1.234,50', '5 kg']
+    """
+    met = _amounts(units).fullmatch(" ".join(text.split()))
+    if met is None:
+        return InUnit("", text)
+    sign, before, second, number, inner, after, outer = (group or "" for group in met.groups())
+    sign, closed = sign + second, inner + outer
+    if len(sign) > 1 or (sign == "(") != (closed == ")") or (before and after):
+        return InUnit("", text)
+    return InUnit(before or after, ("" if sign in ("", "+") else "-") + number)
+
+
+def units_of(texts: Sequence[str], counts: Sequence[int]) -> dict[str, int]:
+    """Return how many amounts of a column have each unit, where at least half of what it holds has
+    one; the most frequent first.
+
+    Examples
+    --------
+    >>> units_of(["$5", "$1,200", "9"], [3, 1, 1]), units_of(["12 %", "a", "b"], [1, 1, 1])
+    ({'$': 4}, {})
+    """
+    # Most columns have none, which the first of their texts tell.
+    if not any(in_unit(text.translate(_TYPED)).unit for text in texts[:100]):
+        return {}
+    having: dict[str, int] = {}
+    spelt: dict[str, str] = {}
+    for text, count in zip(texts, counts, strict=True):
+        if unit := in_unit(text.translate(_TYPED)).unit:
+            unit = spelt.setdefault(unit.casefold(), unit)
+            having[unit] = having.get(unit, 0) + count
+    if 2 * sum(having.values()) < sum(counts):
+        return {}
+    return dict(sorted(having.items(), key=lambda item: -item[1]))
 
 
 def readings(

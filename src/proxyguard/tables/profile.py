@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -23,7 +23,16 @@ from proxyguard.registry.numbers import fold
 from proxyguard.registry.target import ColumnPart, DeclaredColumns, TableReading
 from proxyguard.tables.columns import Series, kinds_of, typed
 from proxyguard.tables.files import as_frame
-from proxyguard.tables.notation import ISO, KNOWN, Notation, beyond, readings, reads_as_gap
+from proxyguard.tables.notation import (
+    ISO,
+    KNOWN,
+    Notation,
+    beyond,
+    in_unit,
+    readings,
+    reads_as_gap,
+    units_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,6 +98,11 @@ class ColumnProfile:
         Texts in it that differ from another one in small and capital letters alone.
     among
         Of a category most of whose texts are numbers: an example of how they are written.
+    units
+        What stands beside the amounts of a column of text, such as "$"; of several units the most
+        frequent first, and the column stays text.
+    unmarked
+        The share of records whose number stands without the unit that others have.
     """
 
     name: str
@@ -104,11 +118,18 @@ class ColumnProfile:
     gaps: tuple[str, ...] = ()
     alike: tuple[str, ...] = ()
     among: str = ""
+    units: tuple[str, ...] = ()
+    unmarked: float = 0.0
 
     @property
     def proposed(self) -> ColumnPart | None:
         """How to declare a column of text that reads as numbers or dates; nothing of others."""
-        return _part(KNOWN[self.notation], self.gaps) if self.notation else None
+        return _part(_known(self.notation, self.units), self.gaps) if self.notation else None
+
+    @property
+    def like(self) -> str:
+        """An example of how its numbers or dates are written, with their unit."""
+        return _like(self.notation, self.units)
 
     @property
     def range_words(self) -> str:
@@ -223,6 +244,8 @@ class _Facts(NamedTuple):
     alike: tuple[str, ...] = ()  # texts that differ from another in small and capital letters alone
     labels: tuple[str, ...] = ()  # the texts of a category
     among: str = ""  # of a category: the notation that reads most of its texts
+    units: tuple[str, ...] = ()  # what stands beside the numbers of its texts
+    unmarked: float = 0.0  # share of the records whose number has no unit, beside others that have
 
 
 def _profile(values: Series, part: ColumnPart | None, role: str | None) -> ColumnProfile:
@@ -246,7 +269,8 @@ def _profile(values: Series, part: ColumnPart | None, role: str | None) -> Colum
         warning=None if warning is None else
         f"column {name!r} {warning}; write under [columns]: {key} = {{ {otherwise} }}",
         notation=facts.notations[0] if facts.notations and not facts.strange else "",
-        gaps=facts.gaps, alike=facts.alike, among=facts.among,
+        gaps=facts.gaps, alike=facts.alike, among=facts.among, units=facts.units,
+        unmarked=facts.unmarked,
     )  # fmt: skip
 
 
@@ -375,23 +399,9 @@ def _of_texts(name: str, values: Series, declared: ColumnPart | None) -> _Facts:
     if len(texts) < 2:
         return _Facts("constant" if texts else "empty", len(texts), missing)
     if declared is None:
-        known_texts = counts[[not reads_as_gap(text) for text in texts]]
-        read = [str(text) for text in known_texts.index]
-        shares = readings(read, known_texts.tolist()) if len(read) > 1 else {}
-        best = max(shares.values(), default=0.0)
-        notations = tuple(sorted((n for n in shares if shares[n] == best), key=list(KNOWN).index))
-        if notations:
-            numbers = KNOWN[notations[0]].numbers(read)
-            known = numbers[~np.isnan(numbers)]
-            kind: ColumnKind = "date" if KNOWN[notations[0]].date else "number"
-            return _Facts(
-                kind, len(texts), missing, (float(known.min()), float(known.max())), notations,
-                gaps=tuple(text for text in texts if reads_as_gap(text)),
-                gapped=(rows - int(known_texts.sum())) / max(1, len(values)),
-                strange=int(known_texts.to_numpy()[np.isnan(numbers)].sum()),
-                wordy=(rows - int(known_texts.to_numpy()[~np.isnan(numbers)].sum())) / len(values),
-                strangers=tuple(t for t, n in zip(read, numbers, strict=True) if np.isnan(n)),
-            )  # fmt: skip
+        facts = _of_notation(counts, len(values), missing)
+        if facts is not None:
+            return facts
     blanks = sum(" " in text.strip() for text in texts) / len(texts)
     length = sum(map(len, texts)) / len(texts)
     if declared is None and _mostly_distinct(len(texts), rows) and blanks < 0.5:
@@ -406,25 +416,86 @@ def _of_texts(name: str, values: Series, declared: ColumnPart | None) -> _Facts:
         return _Facts("category", len(texts), missing, alike=alike, labels=labels)
     gaps = tuple(t for t in texts if reads_as_gap(t))
     often = {t: int(n) for t, n in zip(texts, counts, strict=True) if t not in gaps}
-    among, strange = _numbers_among(list(often), list(often.values()))
+    among, strange, units = _numbers_among(list(often), list(often.values()))
     return _Facts(
         "category", len(texts), missing, gaps=gaps, alike=alike, labels=labels, among=among,
-        strangers=strange, wordy=sum(often[t] for t in strange) / len(values),
+        strangers=strange, wordy=sum(often[t] for t in strange) / len(values), units=units,
     )  # fmt: skip
 
 
-def _numbers_among(texts: Sequence[str], counts: Sequence[int]) -> tuple[str, tuple[str, ...]]:
-    """Return the notation of most texts, values beyond what is measured too, and the texts that
-    are none; nothing where most are none, or so few differ that they may be codes."""
+def _of_notation(counts: pd.Series[int], rows: int, missing: float) -> _Facts | None:
+    """Return the facts of texts that most are numbers or dates; nothing of others."""
+    texts = [str(text) for text in counts.index]
+    known_texts = counts[[not reads_as_gap(text) for text in texts]]
+    read = [str(text) for text in known_texts.index]
+    units = units_of(read, known_texts.tolist())
+    bare = [in_unit(text).number for text in read] if units else read
+    shares = readings(bare, known_texts.tolist()) if len(read) > 1 else {}
+    best = max(shares.values(), default=0.0)
+    notations = _ordered([n for n in shares if shares[n] == best], bare, [*units])
+    if not notations:
+        return None
+    if len(units) > 1:
+        return _Facts("text", len(texts), missing, units=tuple(units))
+    numbers = _known(notations[0], [*units]).numbers(read)
+    known, held = numbers[~np.isnan(numbers)], known_texts.to_numpy()
+    return _Facts(
+        "date" if KNOWN[notations[0]].date else "number",
+        len(texts), missing, (float(known.min()), float(known.max())), notations,
+        gaps=tuple(text for text in texts if reads_as_gap(text)),
+        gapped=int(counts.sum() - held.sum()) / max(1, rows),
+        strange=int(held[np.isnan(numbers)].sum()),
+        wordy=int(counts.sum() - held[~np.isnan(numbers)].sum()) / rows,
+        strangers=tuple(t for t, n in zip(read, numbers, strict=True) if np.isnan(n)),
+        units=tuple(units),
+        unmarked=(int(held[~np.isnan(numbers)].sum()) - sum(units.values())) / rows if units else 0,
+    )  # fmt: skip
+
+
+def _ordered(names: Sequence[str], bare: Sequence[str], units: Sequence[str]) -> tuple[str, ...]:
+    """Return notations that read as much of a column, the likeliest first.
+
+    Three digits after a point may be thousands or decimals: "€ 1.234" is more than a thousand, and
+    "1.234 %" is not.
+    """
+    order = sorted(names, key=list(KNOWN).index)
+    if units:
+        small = -1 if units[0] not in ("%", "‰") else 1
+        order.sort(key=lambda name: small * float(np.nansum(np.abs(KNOWN[name].numbers(bare)))))
+    return tuple(order)
+
+
+def _known(name: str, units: Sequence[str]) -> Notation:
+    """Return a notation by its name, of numbers with a unit where they have one."""
+    return replace(KNOWN[name], unit="".join(units[:1]))
+
+
+def _like(name: str, units: Sequence[str]) -> str:
+    """Return an example of a notation, with the unit where most people write it."""
+    unit = "".join(units[:1])
+    if not unit:
+        return name
+    first = not unit.isalpha() and not unit.endswith((".", "%", "‰"))
+    return f"{unit}{name}" if first else f"{name} {unit}"
+
+
+def _numbers_among(
+    texts: Sequence[str], counts: Sequence[int]
+) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Return the notation of most texts, values beyond what is measured too, the texts that are
+    none, and units; nothing where most are none, or so few differ that they may be codes."""
     bare = [(beyond(text) or ("", text))[1] for text in texts]
+    units = tuple(units_of(bare, counts))
+    bare = [in_unit(text).number for text in bare] if units else bare
     shares = readings(bare, counts, least=SOME) if bare else {}
-    if not shares:
-        return "", ()
-    name = max(shares, key=lambda notation: shares[notation])
+    if not shares or len(units) > 1:
+        return "", (), units
+    best = max(shares.values())
+    name = _ordered([n for n in shares if shares[n] == best], bare, units)[0]
     if KNOWN[name].date or int(np.isfinite(KNOWN[name].numbers(bare)).sum()) <= CODES:
-        return "", ()
-    numbers = KNOWN[name].numbers(texts)
-    return name, tuple(t for t, n in zip(texts, numbers, strict=True) if np.isnan(n))
+        return "", (), ()
+    numbers = _known(name, units).numbers(texts)
+    return name, tuple(t for t, n in zip(texts, numbers, strict=True) if np.isnan(n)), units
 
 
 def _shown(end: float, facts: _Facts) -> str:
@@ -459,7 +530,7 @@ def _part(
         form = None if notation.date == ISO else notation.date
         return ColumnPart(kind="date", format=form, missing=gaps)
     written = {"kind": "number", "thousands": notation.thousands or None, "missing": gaps,
-               "same": same or {}}  # fmt: skip
+               "unit": notation.unit or None, "same": same or {}}  # fmt: skip
     if notation.decimal != ".":
         written["decimal"] = notation.decimal
     return ColumnPart.model_validate(written)
@@ -503,13 +574,21 @@ def _words(
             f"looks like an id: {facts.levels:,} different values. It tells a learner nothing, and "
             "a release that repeats it names the records",
         )
+    if len(facts.units) > 1:
+        units = " and ".join(map(repr, facts.units[:4]))
+        return f"kept as text: its amounts are in {units}", "exclude = true", (
+            f"has amounts in {units}, and nothing in it tells what one is in the other: it stays "
+            "text until they are all in one"
+        )  # fmt: skip
     if facts.notations:
-        first, *others = (KNOWN[n] for n in facts.notations)
+        first, *others = (_known(n, facts.units) for n in facts.notations)
+        like = _like(facts.notations[0], facts.units)
         use = (
-            f"kept as text; the learner default reads it as a {facts.kind} like "
-            f"{facts.notations[0]}, generators and other learners take every text for a category"
-            + (f"; {facts.wordy:.1%} of the records have no {facts.kind}" if facts.wordy else "")
-        )
+            f"kept as text, every amount a category of its own, until it is declared; like {like}"
+            if facts.units
+            else f"kept as text; the learner default reads it as a {facts.kind} like {like}, "
+            "generators and other learners take every text for a category"
+        ) + (f"; {facts.wordy:.1%} of the records have no {facts.kind}" if facts.wordy else "")
         line, limits = _reading(first, facts, missing)
         if first.date and any(other.date for other in others):
             return use, line, (
@@ -524,6 +603,12 @@ def _words(
             return use, line, (
                 f"holds {facts.kind}s, and for {facts.gapped:.1%} of the records "
                 f"{' or '.join(map(toml, facts.gaps))}, most likely for a missing value"
+            )  # fmt: skip
+        if facts.units:
+            bare = f", {facts.unmarked:.1%} without it" if facts.unmarked else ""
+            return use, line, (
+                f"holds amounts in {facts.units[0]!r}{bare}, which are read as numbers like {like} "
+                "once it is declared"
             )  # fmt: skip
         return use, line, None
     if facts.kind == "date":
@@ -541,9 +626,10 @@ def _words(
             "they differ in capital letters alone"
         )  # fmt: skip
     if facts.among:
-        line, limits = _reading(KNOWN[facts.among], facts, missing)
+        line, limits = _reading(_known(facts.among, facts.units), facts, missing)
+        like = _like(facts.among, facts.units)
         return f"used as {facts.levels:,} categories, most of them numbers", line, (
-            f"holds numbers like {facts.among} in most records, and in {facts.wordy:.1%} of them "
+            f"holds numbers like {like} in most records, and in {facts.wordy:.1%} of them "
             f"other texts, such as {some(list(map(repr, facts.strangers)), 3)}: every number is a "
             f"category of its own{limits}"
         )  # fmt: skip

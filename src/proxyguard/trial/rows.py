@@ -205,11 +205,14 @@ def readable_columns(
     notes = [
         c.warning.replace(f"write under [columns]: {c.otherwise}", f"--column {quote(c.otherwise)}")
         for c in profile.columns
-        if (c.name in read or c.among) and c.warning and not (c.gaps and c.name in proposed)
+        if (c.name in read or c.among or c.units)
+        and c.warning
+        and not ((c.gaps or c.units) and c.name in proposed)
     ]
     if proposed:
         told = "; ".join(
-            f"{c.name} like {c.notation}"
+            f"{c.name} like {c.like}"
+            + (f", {c.unmarked:.1%} of them without {c.units[0]}" if c.unmarked else "")
             + (f", with {' or '.join(map(toml, c.gaps))} for a missing value" if c.gaps else "")
             for c in profile.columns
             if c.name in proposed
