@@ -130,3 +130,12 @@ def test_the_capital_of_betting_is_an_evalue_too() -> None:
         assert certificate.count is not None
         assert certificate.count.at_least == 45
         assert max(certificate.count.evalues[45:]) < 1 < min(certificate.count.evalues[:45])
+
+
+def test_a_false_discovery_list_is_labelled_as_one() -> None:
+    count = certify(counts(*[30] * 45, *[200] * 5)).count
+    assert count is not None
+    listed = count.discovery_list(rate=0.1)
+    assert set(listed.releases) == {str(r) for r in range(45)}
+    assert "false discovery rate" in listed.label
+    assert "no statement about any one release" in listed.label

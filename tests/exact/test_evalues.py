@@ -14,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxyguard.exact.evalues import (
+    e_bh,
     largest_invalid_count,
     mixture_evalues,
     subset_invalid_count,
 )
+from proxyguard.exact.multiplicity import bonferroni
 from proxyguard.exact.rounding import TINY
 
 Reference = Callable[[str, str], list[dict[str, Any]]]
@@ -101,7 +103,7 @@ def test_the_threshold_alpha_over_r_gives_the_bonferroni_count(
     exact = Fraction(alpha)
     evalues = mixture_evalues(pvalues, thresholds=[exact / size])
     count = size - largest_invalid_count(evalues, alpha=exact)
-    assert count == np.count_nonzero(np.asarray(pvalues) <= level)
+    assert count == np.count_nonzero(bonferroni(pvalues, alpha=alpha))
 
 
 @given(
@@ -191,6 +193,22 @@ def test_ties_at_the_bar_count_as_evidence() -> None:
     assert largest_invalid_count([float(np.nextafter(20.0, 0.0))] * 3, alpha=TWENTIETH) == 3
 
 
+@given(st.lists(st.sampled_from([0.0, 0.5, 10.0, 20.0, 40.0, 80.0, inf]), min_size=1, max_size=8))
+def test_the_e_bh_list_is_the_largest_self_consistent_one(evalues: list[float]) -> None:
+    chosen = e_bh(evalues, alpha=0.05)
+    size = len(evalues)
+    ordered = sorted(evalues, reverse=True)
+    # The definition: the largest k with E_[k] >= R/(alpha k), in exact rationals.
+    largest = max(
+        (k for k in range(1, size + 1)
+         if ordered[k - 1] == inf or Fraction(ordered[k - 1]) * k >= Fraction(size) * 20),
+        default=0,
+    )  # fmt: skip
+    assert np.count_nonzero(chosen) == largest
+    if largest:
+        assert min(np.array(evalues)[chosen]) >= ordered[largest - 1]
+
+
 @pytest.mark.parametrize(
     ("call", "seen"),
     [
@@ -202,6 +220,8 @@ def test_ties_at_the_bar_count_as_evidence() -> None:
         (lambda: largest_invalid_count([-1.0], alpha=TWENTIETH), "nonnegative"),
         (lambda: largest_invalid_count([float("nan")], alpha=TWENTIETH), "NaN|nonnegative"),
         (lambda: subset_invalid_count([1.0, 2.0], [True], alpha=TWENTIETH), "1 .* 2"),
+        (lambda: e_bh([], alpha=0.05), "at least one"),
+        (lambda: e_bh([-1.0], alpha=0.05), "nonnegative"),
     ],
 )
 def test_impossible_input_is_refused(call: Callable[[], Any], seen: str) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from proxyguard.exact.multiplicity import (
     Dependence,
+    bonferroni,
     holm,
     holm_adjusted,
     intersection_union,
@@ -63,7 +64,7 @@ def test_adjusted_pvalues_agree_with_r(reference: Reference) -> None:
 def test_bonferroni_rejects_no_more_than_holm_and_holm_no_more_than_tail_simes(
     pvalues: list[float], alpha: float
 ) -> None:
-    single, step = np.asarray(pvalues) <= alpha / len(pvalues), holm(pvalues, alpha=alpha)
+    single, step = bonferroni(pvalues, alpha=alpha), holm(pvalues, alpha=alpha)
     assert np.all(step[single])
     count = tail_simes_count(pvalues, alpha=alpha, dependence=Dependence.INDEPENDENT)
     assert count >= np.count_nonzero(step)  # Proposition 10, to the last bit
@@ -162,6 +163,7 @@ def test_the_release_pvalue_is_the_largest_of_its_requirements() -> None:
 
 def test_one_pvalue_is_compared_with_the_whole_level() -> None:
     for p, rejected in ((0.05, True), (np.nextafter(0.05, 1.0), False), (0.0, True)):
+        assert bonferroni([p], alpha=0.05).tolist() == [rejected]
         assert holm([p], alpha=0.05).tolist() == [rejected]
         count = tail_simes_count([p], alpha=0.05, dependence=Dependence.PRDS)
         assert count == int(rejected)
@@ -199,6 +201,7 @@ def test_tail_fisher_refuses_anything_but_independence(dependence: Dependence) -
 def test_no_pvalues_and_impossible_pvalues_are_refused(bad: list[float]) -> None:
     for call in (
         lambda: holm(bad, alpha=0.05),
+        lambda: bonferroni(bad, alpha=0.05),
         lambda: holm_adjusted(bad),
         lambda: intersection_union(bad),
         lambda: tail_simes_count(bad, alpha=0.05, dependence=Dependence.PRDS),

@@ -15,7 +15,7 @@ from itertools import accumulate
 from math import inf, lcm
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.exact import checks
 
@@ -77,6 +77,27 @@ def subset_invalid_count(
     )
     inner = [x for x, inside in zip(excesses, chosen, strict=True) if inside]
     return _most_below_zero(inner, outside)
+
+
+def e_bh(evalues: ArrayLike, *, alpha: float) -> NDArray[np.bool_]:
+    """Return the e-BH list of releases (Wang and Ramdas 2022).
+
+    Guarantee
+    ---------
+    The expected share of invalid releases in the list is at most ``alpha`` (a false
+    discovery rate), under any dependence. It is not a confidence statement about any
+    one release and never feeds a certificate.
+    """
+    e = np.asarray(evalues, dtype=np.float64)
+    if e.size == 0 or not np.all(e >= 0.0):
+        raise ValueError(f"need at least one e-value, all of them nonnegative, got {e}")
+    checks.level(alpha)
+    order = np.argsort(-e, kind="stable")
+    enough = e[order] >= e.size / (alpha * np.arange(1, e.size + 1))
+    chosen = np.zeros(e.size, dtype=bool)
+    if np.any(enough):
+        chosen[order[: int(np.flatnonzero(enough)[-1]) + 1]] = True
+    return chosen
 
 
 def _excesses(evalues: Iterable[Number], alpha: Fraction) -> list[int | float]:

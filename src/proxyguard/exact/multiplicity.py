@@ -33,6 +33,12 @@ def intersection_union(pvalues: ArrayLike) -> Array:
     return np.asarray(checks.pvalues(pvalues).max(axis=-1))
 
 
+def bonferroni(pvalues: ArrayLike, *, alpha: float) -> NDArray[np.bool_]:
+    """Return which p-values are at most ``alpha / m``."""
+    p = checks.pvalues(pvalues)
+    return p <= checks.level(alpha) / p.size
+
+
 def holm(pvalues: ArrayLike, *, alpha: float) -> NDArray[np.bool_]:
     """Return which hypotheses Holm's step-down procedure rejects (paper Eq. (8)).
 

@@ -12,6 +12,7 @@ import numpy as np
 from proxyguard.errors import RegistryError, UnsupportedDesign
 from proxyguard.exact.evalues import (
     Number,
+    e_bh,
     largest_invalid_count,
     mixture_evalues,
     subset_invalid_count,
@@ -62,6 +63,24 @@ class ValidCount:
             raise RegistryError(f"no release is named {min(unknown, key=str)!r}")
         marks = [name in chosen for name in self.releases]
         return len(chosen) - subset_invalid_count(self.evalues, marks, alpha=self.alpha)
+
+    def discovery_list(self, *, rate: float) -> FalseDiscoveryList:
+        """Return the e-BH list at a false discovery rate, labelled as what it is."""
+        chosen = e_bh([float(e) for e in self.evalues], alpha=rate)
+        names = tuple(name for name, one in zip(self.releases, chosen, strict=True) if one)
+        return FalseDiscoveryList(releases=names, rate=rate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FalseDiscoveryList:
+    """Releases picked so that few of them are invalid on average: not a certificate."""
+
+    releases: tuple[str, ...]
+    rate: float
+    label: str = (
+        "false discovery rate list (e-BH): on average over targets at most this share of the "
+        "listed releases is invalid; no statement about any one release or about this list"
+    )
 
 
 def calibrated_evalues(
