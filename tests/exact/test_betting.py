@@ -19,7 +19,9 @@ from proxyguard.exact.betting import (
     BettingCapital,
     FixedCapital,
     betting_fixed_pvalue,
+    betting_fixed_upper,
     betting_pvalue,
+    betting_upper,
 )
 from proxyguard.exact.rounding import TINY
 
@@ -255,6 +257,8 @@ def test_one_record_and_records_at_a_bound() -> None:
     assert p == pytest.approx(1.0 / 1.9, rel=REL, abs=0.0)
     # All at the upper bound: only losses, whose largest share is .9, and no evidence.
     assert float(betting_pvalue([[1.0] * 50], 0.5, level=0.05)[0]) == 1.0
+    assert float(betting_upper([[1.0] * 50], level=0.05, delta=0.05)[0]) == 1.0
+    assert float(betting_fixed_upper([[1.0] * 50], delta=0.05)[0]) == 1.0
     # All at the lower bound: 3000 records against .9 leave the range of doubles.
     assert float(betting_pvalue([[0.0] * 3000], 0.9, level=0.05)[0]) < 1e-20
     assert float(betting_fixed_pvalue([[0.0] * 3000], 0.9)[0]) == TINY
@@ -290,8 +294,8 @@ def test_a_record_count_other_than_declared_is_refused() -> None:
         (lambda: betting_fixed_pvalue([[0.5]], 0.5, stakes=(0.5, 1.0)), "1.0"),
         (lambda: betting_fixed_pvalue([[0.5]], 0.5, [0.0]), "got 0.0"),
         (lambda: betting_fixed_pvalue([[0.5, 0.5]], 0.5, [1.0, -1.0]), "1.0"),
-        (lambda: betting_pvalue([[1.5]], 0.5, level=0.05), r"\[0, 1\]"),
-        (lambda: betting_fixed_pvalue([[-0.5]], 0.5), r"\[0, 1\]"),
+        (lambda: betting_upper([[1.5]], level=0.05, delta=0.05), r"\[0, 1\]"),
+        (lambda: betting_fixed_upper([[-0.5]], delta=0.05), r"\[0, 1\]"),
     ],
 )
 def test_impossible_input_is_refused(call: Callable[[], Any], seen: str) -> None:

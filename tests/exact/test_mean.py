@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from proxyguard.exact.mean import (
     bentkus_pvalue,
+    bentkus_upper,
     binomial_pvalue,
+    binomial_upper,
     chernoff_pvalue,
     chernoff_upper,
     empirical_bernstein_pvalue,
@@ -73,6 +75,18 @@ def test_bentkus_pvalues_agree_with_50_digit_sums_and_are_never_below_them(
         # The table's stated log error, below 1e-9, dominates for n up to 1000.
         assert p == pytest.approx(max(float(row["value"]), TINY), rel=1e-9, abs=0.0), row
         assert Decimal(p) >= Decimal(row["value"]), row
+
+
+def test_bentkus_limits_agree_with_50_digit_roots_and_are_never_below_them(
+    reference: Reference,
+) -> None:
+    for row in reference("bentkus", "upper_limit"):
+        limit = float(
+            bentkus_upper(float(row["s"]) / row["n"], row["n"], delta=float(row["delta"]))
+        )
+        # 48 halvings of a unit interval, and the guards of the p-value.
+        assert limit == pytest.approx(float(row["value"]), abs=2e-11), row
+        assert Decimal(limit) >= Decimal(row["value"]), row
 
 
 def test_empirical_bernstein_pvalues_agree_with_50_digit_roots_and_are_never_below_them(
@@ -288,8 +302,11 @@ def test_all_losses_at_a_bound() -> None:
             empirical_bernstein_pvalue(1.0, 0.0, n, 0.25),
             binomial_pvalue(n, n, 0.25),
             chernoff_upper(1.0, n, delta=0.05),
+            bentkus_upper(1.0, n, delta=0.05),
             hoeffding_upper(1.0, n, delta=0.05),
             empirical_bernstein_upper(1.0, 0.0, n, delta=0.05),
+            binomial_upper(n, n, delta=0.05),
+            binomial_upper(n, n, delta=0.05, identical=False),
         ):
             assert float(p) == 1.0
         assert float(kl_mean_lower(0.0, n, alpha=0.05)) == 0.0
@@ -333,6 +350,7 @@ def test_limits_and_pvalues_broadcast_over_requirements() -> None:
     ):
         assert p.shape == (2, 2)
     assert chernoff_upper(means, n, delta=0.1)[1, 0] == chernoff_upper(0.3, 50, delta=0.1)
+    assert bentkus_upper(means, 50, delta=0.1).shape == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -346,7 +364,8 @@ def test_limits_and_pvalues_broadcast_over_requirements() -> None:
         (lambda: hoeffding_upper(0.1, -3.0, delta=0.5), "-3.0"),
         (lambda: bentkus_pvalue(0.1, 0, 0.5), "0"),
         (lambda: bentkus_pvalue(0.1, 5, 0.0), "0.0"),
-        (lambda: bentkus_pvalue(1.5, 5, 0.5), "1.5"),
+        (lambda: bentkus_upper(0.1, 5, delta=1.5), "1.5"),
+        (lambda: bentkus_upper(1.5, 5, delta=0.5), "1.5"),
         (lambda: empirical_bernstein_pvalue(0.1, 0.0, 1, 0.5), "at least 2 records, got 1"),
         (lambda: empirical_bernstein_pvalue(0.1, -0.5, 9, 0.5), "-0.5"),
         (lambda: empirical_bernstein_upper(0.1, np.nan, 9, delta=0.5), "nan"),
@@ -356,6 +375,7 @@ def test_limits_and_pvalues_broadcast_over_requirements() -> None:
         (lambda: kl_mean_lower(3.0, 9, alpha=0.1), "3.0"),
         (lambda: binomial_pvalue(0.5, 9, 0.5), "0.5"),
         (lambda: binomial_pvalue(10, 9, 0.5), "10"),
+        (lambda: binomial_upper(1, 9, delta=2.0), "2.0"),
     ],
 )
 def test_impossible_input_is_refused_and_named(call: Callable[[], Any], seen: str) -> None:

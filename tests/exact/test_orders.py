@@ -14,11 +14,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proxyguard.exact.betting import (
+    betting_fixed_pvalue,
+    betting_fixed_upper,
+    betting_pvalue,
+    betting_upper,
+)
 from proxyguard.exact.binomial import clopper_pearson_lower
 from proxyguard.exact.evalues import largest_invalid_count
 from proxyguard.exact.mean import (
     bentkus_pvalue,
+    bentkus_upper,
     binomial_pvalue,
+    binomial_upper,
     chernoff_pvalue,
     chernoff_upper,
     empirical_bernstein_pvalue,
@@ -46,6 +54,16 @@ def strata(u: Array) -> tuple[Array, Array, float]:
     return weights, weights @ u, 1.0 / (0.36 / cut + 0.16 / (u.size - cut))
 
 
+def indicators(u: Array) -> int:
+    """Return how many fixed uniforms fall below their records, as the randomized test does."""
+    return int(np.count_nonzero(np.random.default_rng(77).random(u.size) < u))
+
+
+def ones(u: Array) -> int:
+    """Return the count of the upper value after rounding the records to their two bounds."""
+    return int(np.count_nonzero(u > 0.5))
+
+
 PAIRS = {
     "empirical_bernstein": Pair(
         lambda u, v: float(empirical_bernstein_pvalue(u.mean(), u.var(ddof=1), u.size, v)),
@@ -62,6 +80,34 @@ PAIRS = {
     "chernoff": Pair(
         lambda u, v: float(chernoff_pvalue(u.mean(), u.size, v)),
         lambda u, d: float(chernoff_upper(u.mean(), u.size, delta=d)),
+    ),
+    "bentkus": Pair(
+        lambda u, v: float(bentkus_pvalue(u.mean(), u.size, v)),
+        lambda u, d: float(bentkus_upper(u.mean(), u.size, delta=d)),
+    ),
+    "binomial": Pair(
+        lambda u, v: float(binomial_pvalue(ones(u), u.size, v)),
+        lambda u, d: float(binomial_upper(ones(u), u.size, delta=d)),
+    ),
+    "binomial, not identical": Pair(
+        lambda u, v: float(binomial_pvalue(ones(u), u.size, v, identical=False)),
+        lambda u, d: float(binomial_upper(ones(u), u.size, delta=d, identical=False)),
+    ),
+    "randomized_binomial": Pair(
+        lambda u, v: float(binomial_pvalue(indicators(u), u.size, v)),
+        lambda u, d: float(binomial_upper(indicators(u), u.size, delta=d)),
+    ),
+    "betting": Pair(
+        lambda u, v: float(betting_pvalue(u, v, level=0.02)[0]),
+        lambda u, d: float(betting_upper(u, level=0.02, delta=d)[0]),
+    ),
+    "betting_fixed": Pair(
+        lambda u, v: float(betting_fixed_pvalue(u, v)[0]),
+        lambda u, d: float(betting_fixed_upper(u, delta=d)[0]),
+    ),
+    "betting_fixed, weighted": Pair(
+        lambda u, v: float(betting_fixed_pvalue(u, v, strata(u)[0])[0]),
+        lambda u, d: float(betting_fixed_upper(u, strata(u)[0], delta=d)[0]),
     ),
 }
 

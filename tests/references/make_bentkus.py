@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from _common import choose, digits, exact, write
+from _common import bisect, choose, digits, exact, write
 from mpmath import mp, mpf
 
 P_VALUES = [
@@ -28,6 +28,12 @@ P_VALUES = [
     (1000, "0.02", "7.7"), (1000, "0.3", "250"), (1000, "0.5", "499.5"),
     (1000, "0.5", "400.125"), (1000, "0.5", "100"), (1000, "0.7", "300.3"),
     (1000, "0.9", "862.5"), (1000, "0.9", "0"), (1000, "0.9", "1000"),
+]  # fmt: skip
+LIMITS = [
+    (2, "0", "0.05"), (2, "1.5", "0.1"), (3, "0.75", "0.01"), (10, "3", "0.05"),
+    (10, "3.217", "1e-6"), (50, "12.5", "0.025"), (50, "0", "1e-9"),
+    (50, "49.5", "0.05"), (200, "150", "0.05"), (200, "61.803", "1e-12"),
+    (200, "9.99", "0.5"),
 ]  # fmt: skip
 
 
@@ -54,6 +60,11 @@ def main() -> None:
         value, h = p_value(n, exact(v), exact(s))
         row: dict[str, Any] = {"kind": "p_value", "n": n, "v": v, "s": s, "h": h}
         rows.append(row | {"value": digits(value), "log_value": digits(mp.log(value))})
+    for n, s, delta in LIMITS:
+        x, d = exact(s), exact(delta)
+        limit = bisect(lambda v, n=n, x=x, d=d: p_value(n, v, x)[0] > d, x / n, 1, 30)
+        row = {"kind": "upper_limit", "n": n, "s": s, "delta": delta}
+        rows.append(row | {"value": digits(limit)})
     write("bentkus", rows)
 
 

@@ -9,13 +9,13 @@ matter. Both take records in tiles, so that memory does not depend on their numb
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.exact import checks
-from proxyguard.exact.rounding import GUARD, Array, pvalue_from_log
+from proxyguard.exact.rounding import GUARD, Array, bracket_switch, pvalue_from_log, weaken_upper
 from proxyguard.exact.special import special
 
 # ``c``: the largest share of the capital that one record can lose.
@@ -205,6 +205,17 @@ def betting_pvalue(u: ArrayLike, v: ArrayLike, *, level: float) -> Array:
     return validation
 
 
+def betting_upper(u: ArrayLike, *, level: float, delta: float) -> Array:
+    """Return the least limit whose betting p-value is at most ``delta``, rounded up.
+
+    The capital grows with ``v`` record by record, so bisection is exact. For the lower
+    limit of the mean take ``1 - betting_upper(1 - u, ...)``.
+    """
+    u = checks.unit_records(u)
+    checks.level(delta, "delta")
+    return _invert(u, lambda v: betting_pvalue(u, v, level=level) <= delta)
+
+
 def betting_fixed_pvalue(
     u: ArrayLike, v: float, weights: ArrayLike | None = None, *, stakes: Sequence[float] = STAKES
 ) -> Array:
@@ -218,6 +229,34 @@ def betting_fixed_pvalue(
     capital.update(u, omega)
     validation: Array = capital.pvalues()[0]
     return validation
+
+
+def betting_fixed_upper(
+    u: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    delta: float,
+    stakes: Sequence[float] = STAKES,
+) -> Array:
+    """Return the least limit whose fixed-stake p-value is at most ``delta``, rounded up."""
+    u = checks.unit_records(u)
+
+    checks.level(delta, "delta")
+
+    def holds(v: Array) -> NDArray[np.bool_]:
+        rows = [
+            betting_fixed_pvalue(row, float(limit), weights, stakes=stakes)[0]
+            for row, limit in zip(u, v, strict=True)
+        ]
+        return np.asarray(rows) <= delta
+
+    return _invert(u, holds)
+
+
+def _invert(u: Array, holds: Callable[[Array], NDArray[np.bool_]]) -> Array:
+    rows = u.shape[0]
+    _, first = bracket_switch(holds, np.zeros(rows), np.ones(rows))
+    return weaken_upper(first)
 
 
 def _ends(ends: Array | None, v: Array) -> tuple[Array, Array]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from proxyguard.exact import checks
-from proxyguard.exact.binomial import lower_tail, lower_tail_table
+from proxyguard.exact.binomial import clopper_pearson_upper, lower_tail, lower_tail_table
 from proxyguard.exact.rounding import (
     MEAN_GUARD,
     TINY,
@@ -158,6 +158,35 @@ def bentkus_pvalue(mean: ArrayLike, n: int, v: float) -> Array:
     return np.where(beyond | (s >= n * v), 1.0, pvalue_from_log(log_p + table.log_error))
 
 
+def bentkus_upper(mean: ArrayLike, n: int, *, delta: float) -> Array:
+    """Return the least ``v`` whose Bentkus p-value is at most ``delta``, rounded up.
+
+    Notes
+    -----
+    Each trial value of ``v`` has its own table, so this costs about 40 tables a mean. It
+    is for reading a single limit, not for deciding; decisions use `bentkus_pvalue`.
+    """
+    mean = np.asarray(mean, dtype=np.float64)
+    checks.level(delta, "delta")
+    high = chernoff_upper(mean, n, delta=delta)  # never below the Bentkus limit
+
+    def limit(one: float, top: float) -> float:
+        _, first = bracket_switch(
+            lambda v: np.asarray(bentkus_pvalue(one, n, float(v)) <= delta),
+            np.asarray(one),
+            np.asarray(top),
+            steps=48,
+        )
+        return float(first)
+
+    inside = (mean < 1.0) & (high < 1.0)
+    limits = [
+        limit(float(m), float(t)) if ok else 1.0
+        for m, t, ok in zip(mean.ravel(), high.ravel(), inside.ravel(), strict=True)
+    ]
+    return weaken_upper(np.reshape(limits, mean.shape))
+
+
 def binomial_pvalue(
     count: ArrayLike, n: ArrayLike, v: ArrayLike, *, identical: bool = True
 ) -> Array:
@@ -192,6 +221,17 @@ def share_pvalue(count: ArrayLike, n: ArrayLike, v: ArrayLike, *, identical: boo
     safe = np.asarray(v, dtype=np.float64) - MEAN_GUARD
     pvalue = binomial_pvalue(count, n, np.clip(safe, 0.0, 1.0), identical=identical)
     return np.where(safe > 1.0, TINY, pvalue)
+
+
+def binomial_upper(
+    count: ArrayLike, n: ArrayLike, *, delta: float, identical: bool = True
+) -> Array:
+    """Return the upper limit that `binomial_pvalue` inverts to."""
+    limit = clopper_pearson_upper(count, n, alpha=checks.level(delta, "delta"))
+    if identical:
+        return limit
+    count, n = np.asarray(count, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    return np.maximum(limit, weaken_upper(np.minimum(1.0, (count + 1.0) / n)))
 
 
 def _moments(
