@@ -16,6 +16,7 @@ from proxyguard.draw.messages import Failed, FittedRelease, Killed, drawn_answer
 from proxyguard.draw.protocol import Seed, coin_bits, member_bits, members_in
 from proxyguard.draw.worker import Forks, _Fits
 from proxyguard.errors import DrawError
+from proxyguard.registry.target import ColumnPart
 from proxyguard.tables.files import Schema, table_bytes
 
 MODULE = """
@@ -201,3 +202,45 @@ def test_other_members_than_the_coins_give_are_not_taken_from_a_drawing_process(
     content = packed(said.model_copy(update={"members": lie}), b"release")
     with pytest.raises(DrawError, match="other members of seed 5 than its coins give"):
         list(drawn_answers(content, job, [5]))
+
+
+DATED = """
+class Dated:
+    def __init__(self, form=None):
+        self.form = form
+    def describe(self):
+        return {}
+    def prepare(self, source, rng):
+        if not str(source["day"].dtype).startswith("datetime64"):
+            raise TypeError(f"a date of type {source['day'].dtype}")
+        self.source = source
+    def draw(self, seed):
+        table, day = self.source.sample(frac=1, random_state=seed.rng("order")), self.source["day"]
+        if self.form == "days":
+            return table.assign(day=(day - day.dt.normalize().min()).dt.days + 19000)
+        return table.assign(day=day.dt.strftime(self.form)) if self.form else table
+"""
+
+
+@pytest.mark.parametrize("coins", [False, True])
+@pytest.mark.parametrize("form", [None, "%d.%m.%Y", "%Y-%m-%d", "days"])
+def test_a_class_of_one_s_own_gets_dates_and_may_give_them_in_any_form(
+    form: str | None, coins: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pg_dated.py").write_text(DATED)
+    job = job_of(tmp_path, monkeypatch, **({"form": form} if form else {}))
+    days = [19000.0 + k for k in range(ROWS)]
+    (tmp_path / "source").write_bytes(table_bytes(pd.DataFrame({"day": days})))
+    schema = Schema(
+        kinds={"day": "number"}, columns={"day": ColumnPart(kind="date", format="%d.%m.%Y")}
+    )
+    job = job.model_copy(
+        update={"generator": "pg_dated:Dated", "schema_of_releases": schema, "coins": coins}
+    )
+    (said,) = said_of(job, [5])
+    assert isinstance(said, FittedRelease), said
+    _, sent = Worker(job).draw(Seed(5))
+    drawn = sorted(schema.received(sent)["day"])
+    chosen = members_in(coin_bits(5, ROWS), ROWS) if coins else np.ones(ROWS, dtype=bool)
+    if form != "days" or not coins:  # those count from the first row that was tossed
+        assert drawn == [day for day, kept in zip(days, chosen, strict=True) if kept]

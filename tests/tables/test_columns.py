@@ -13,7 +13,7 @@ from proxyguard.errors import TableError, UnreadValue
 from proxyguard.registry.declaration import read_declaration
 from proxyguard.registry.numbers import canonical_value
 from proxyguard.registry.target import ColumnPart
-from proxyguard.tables.columns import as_labels, kinds_of, typed
+from proxyguard.tables.columns import as_labels, kinds_of, typed, with_dates
 
 MISSING = ("", "NA")
 DATE = ColumnPart(kind="date", format="%d.%m.%Y")
@@ -207,3 +207,27 @@ def test_a_label_is_its_text_by_value(label: object) -> None:
 
 def test_a_label_that_is_missing_is_no_text() -> None:
     assert as_labels([None, float("nan"), pd.NaT, " "]) == ["", "", "", ""]
+
+
+MOMENTS = [
+    "1970-01-01", "2024-02-29 23:59:59.999999", "1880-07-04 00:00:00.000001", "",
+    "2058-12-31 12:00:00.123456",
+]  # fmt: skip
+
+
+def test_dates_come_back_as_the_days_that_they_were() -> None:
+    part = {"day": ColumnPart(kind="date"), "hour": ColumnPart(kind="date", format="%H:%M")}
+    frame = pd.DataFrame({"day": MOMENTS, "hour": "06:00", "x": 1.0})
+    kinds = {"day": "number", "hour": "number", "x": "number"}
+    days = typed(frame, kinds, MISSING, part)
+    dated = with_dates(days, part)
+    assert dated["day"].dtype == "datetime64[ns]"
+    assert dated["day"].tolist()[0] == pd.Timestamp("1970-01-01")
+    assert pd.isna(dated["day"].iloc[3])
+    assert dated["hour"].tolist() == [0.25] * len(MOMENTS)  # a time of day is no date
+    for drawn in (dated, dated.astype({"day": object}), days):
+        again = typed(drawn, kinds, MISSING, {"day": part["day"]}, release=True)
+        pd.testing.assert_frame_equal(again, days)
+    # A year that nanoseconds do not have.
+    far = with_dates(pd.DataFrame({"day": [2932896.0]}), part)["day"]
+    assert str(far.iloc[0]) == "9999-12-31 00:00:00"

@@ -69,7 +69,8 @@ def test_words_for_gaps_and_dates_are_read_as_such_and_the_page_says_so(
 ) -> None:
     trial, generator = compared
     # The generator is given numbers too: not a category for each of 900 days.
-    assert all(generator.source[name].dtype == float for name in ("crp", "cost", "admitted"))
+    assert all(generator.source[name].dtype == float for name in ("crp", "cost"))
+    assert generator.source["admitted"].dtype == "datetime64[ns]"
     columns = {column.name: column for column in trial.columns}
     assert columns["crp"].kind == "number"
     assert columns["crp"].missing == f"{generator.source['crp'].isna().mean():.1%}" != "0.0%"

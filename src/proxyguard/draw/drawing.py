@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from proxyguard.draw.catalog import load_generator
+from proxyguard.draw.catalog import is_built_in, load_generator
 from proxyguard.draw.job import DrawJob, FitJob
 from proxyguard.draw.messages import Answer, FittedRelease, Made, Prepared, failure, packed
 from proxyguard.draw.protocol import (
@@ -34,7 +34,7 @@ from proxyguard.draw.sources import (
 )
 from proxyguard.errors import DrawError
 from proxyguard.models.stored import model_bytes
-from proxyguard.tables.columns import have_value
+from proxyguard.tables.columns import have_value, with_dates
 from proxyguard.tables.files import (
     as_frame,
     content_digest,
@@ -160,6 +160,8 @@ class Worker:
         source = read_table_bytes(Path(job.source).read_bytes(), "the source")
         # Of what a release has: an excluded column is in no source of a draw.
         source = source[[name for name in source.columns if name in self._schema.kinds]]
+        if not is_built_in(job.generator):  # ours take dates for numbers
+            source = with_dates(source, self._schema.columns)
         self._source = source if job.coins else None
         self._source_rows = len(source)
         self.prepared = Prepared(prepared_at_random=False)

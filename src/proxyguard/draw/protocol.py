@@ -274,7 +274,11 @@ class Generator(Protocol):
         """Return the settings that go into the seal, as plain values."""
 
     def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
-        """Take the source table, and do once what is not redrawn."""
+        """Take the source table, and do once what is not redrawn.
+
+        Numbers are floats, texts objects with None for a gap, and columns that are declared dates
+        datetimes; ``draw`` may give these so, as they are declared, or as days since 1970-01-01.
+        """
 
     def draw(self, seed: Seed) -> pd.DataFrame:
         """Return one release, a table with the source's columns."""

@@ -285,6 +285,42 @@ def notation_of(part: ColumnPart) -> Notation | None:
     )
 
 
+def with_dates(frame: pd.DataFrame, columns: DeclaredColumns) -> pd.DataFrame:
+    """Return a table whose columns of declared dates are datetimes, as code of others has them.
+
+    Parameters
+    ----------
+    frame
+        Records as `typed` returns them: dates are days since 1970-01-01.
+    columns
+        How columns are declared to be read; a time of day alone stays a number.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> days = pd.DataFrame({"day": [19753.5, None]})
+    >>> with_dates(days, {"day": ColumnPart(kind="date")})["day"].tolist()
+    [Timestamp('2024-01-31 12:00:00'), NaT]
+    """
+    import pandas as pd
+
+    read: dict[str, pd.Series[pd.Timestamp]] = {}
+    for name, part in columns.items():
+        notation = notation_of(part) or Notation()
+        if name not in frame or not notation.has_days:
+            continue
+        days = frame[name].to_numpy(dtype=np.float64)
+        # To microseconds: a double that counts days is nearer than that, so that the moment which a
+        # table wrote comes back, and a copied row is a copy.
+        steps = np.full(len(days), np.datetime64("NaT"), dtype="datetime64[us]")
+        steps[np.isfinite(days)] = np.round(days[np.isfinite(days)] * 86_400e6).astype(np.int64)
+        times = pd.Series(steps, index=frame.index)
+        # Nanoseconds, where a year has them: most packages take the number of a date for these.
+        inside = times.dropna().between(pd.Timestamp.min, pd.Timestamp.max).all()
+        read[name] = times.astype("datetime64[ns]") if inside else times
+    return frame.assign(**read)
+
+
 def row_name(values: object, place: int) -> str:
     """Return what a message calls a row: its number from 1, as far as its table knows it.
 

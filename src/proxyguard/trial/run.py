@@ -49,6 +49,7 @@ from proxyguard.tables.columns import (
     notation_of,
     read_as_declared,
     typed,
+    with_dates,
 )
 from proxyguard.tables.files import content_digest, read_table_bytes, table_bytes
 from proxyguard.tables.profile import (
@@ -939,7 +940,10 @@ class _Trying:
                     how = "nearly no value within the range of the table"
                 else:
                     continue
-                day = "; generators are given dates as days since 1970-01-01"
+                day = (
+                    "; a release has dates as datetimes, as the table writes them, or as days "
+                    "since 1970-01-01"
+                )
                 if releases:  # one mechanism each, by its number
                     met.setdefault((column, how), []).append(releases[int(made.mechanism)])
                     continue
@@ -981,7 +985,7 @@ class _Trying:
         )
         # As a generator by name gets it: numbers as numbers, and no column that is left out.
         source = typed(self.rows.development, self._kinds, MISSING, self.columns)
-        generator.prepare(source, np.random.default_rng(first))
+        generator.prepare(with_dates(source, self.columns), np.random.default_rng(first))
         for k in range(draws):
             frame = generator.draw(Seed(first + k))
             self.progress("drawing releases", k + 1, draws)
