@@ -43,10 +43,15 @@ def validated(
     choices = plan.claim.choices()
     choices["beta"] = None  # the violation direction has a budget of its own
     rng = np.random.default_rng(seed)
-    hits = 0
+    hits, records = 0, None
+    if plan.strata is not None:
+        sizes = plan.strata.sizes
+        records = pg.Records(strata=np.repeat(list(sizes), list(sizes.values())).tolist())
     for one in range(audits):
         losses = draw(law, plan.releases, plan.n, rng)
-        found = pg.certify(losses, law.requirements, design=plan.design, seed=one, **choices)
+        found = pg.certify(
+            losses, law.requirements, design=plan.design, records=records, seed=one, **choices
+        )
         hits += found.decision is pg.Decision.VALIDATED
     return hits / audits
 

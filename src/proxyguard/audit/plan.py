@@ -730,7 +730,7 @@ def _answer(values: Array, each: Array, *, ratio: bool) -> float | None:
 
 def _least(reading: Reading, units: int) -> float:
     """Return the smallest release p-value that losses at their lower bounds could give."""
-    strata = weighted_strata(reading.design)
+    strata = weighted_strata(reading.design, units)
     least = 0.0
     for test, requirement in zip(reading.tests, reading.requirements, strict=True):
         if requirement.indicator and test is ComponentTest.BINOMIAL:

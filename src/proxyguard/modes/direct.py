@@ -35,7 +35,14 @@ from proxyguard.plan.law import Law
 from proxyguard.plan.targets import Targets, most_accepted
 from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget
-from proxyguard.registry.design import Design, Sampling, has_weights, sees_losses, tests_excess
+from proxyguard.registry.design import (
+    Design,
+    Sampling,
+    Stratified,
+    has_weights,
+    sees_losses,
+    tests_excess,
+)
 from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.test import Bound, ComponentTest, Requirements, Score, slack_scores
 
@@ -118,9 +125,9 @@ def slack_ceiling(
     Certificates and plans ask here. ``counted``: two-valued losses came as counts.
     """
     cutoff, v = requirement.unit_cutoff, requirement.unit_limit
-    weighted = planning.weighted_strata(design)
-    if weighted is not None:  # a weighted mean is that of fewer records
-        return contamination.stratified_ceiling(cutoff, v, float(weighted.effective_size))
+    if isinstance(design, Stratified) and not design.proportional:
+        # A weighted mean is that of fewer records.
+        return contamination.stratified_ceiling(cutoff, v, float(design.effective_size))
     return contamination.slack_ceiling(
         cutoff,
         v,
@@ -393,8 +400,9 @@ class Direct(ScoredViolations, Planned):
         """Return how often an invalid release scores at the most, over the target."""
         if self.score is Score.SLACK:
             counted = sees_losses(plan.design)  # a cluster's mean is no count
+            design = plan.strata or plan.design
             return max(
-                slack_ceiling(r, plan.design, plan.n, bound=self.bound, counted=counted)
+                slack_ceiling(r, design, plan.n, bound=self.bound, counted=counted)
                 for r in requirements
             )
         sizes = [plan.n] * len(requirements)
@@ -429,7 +437,7 @@ class Direct(ScoredViolations, Planned):
         threshold = None
         if self.score is Score.SLACK:
             records = None
-            if not obstacles and planning.weighted_strata(plan.design) is None:
+            if not obstacles:
                 records = self._least_records(plan, requirements, levels)
             if count > releases and not obstacles:
                 obstacles.append(_steep(plan, kappa, records))

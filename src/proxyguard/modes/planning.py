@@ -206,6 +206,11 @@ class AuditPlan:
             share=Fraction(1, self.mechanisms),
         )
 
+    @property
+    def strata(self) -> Stratified | None:
+        """The strata at the size of this plan, where they weigh otherwise than their sizes do."""
+        return weighted_strata(self.design, self.n)
+
     def tests(self, requirements: Requirements) -> tuple[ComponentTest, ...]:
         """Return the component test of each requirement."""
         return self.claim.tests(self.design, requirements)
@@ -230,6 +235,7 @@ class Way:
     bound: str = ""  # "", "paper", "rescaled" or "sharp"
     score: str = ""  # "", "pvalue" or "slack"
     test: ComponentTest | None = None  # None: by declaration
+    ordered: bool = True  # whether the design has records in an order, which some defaults read
 
     @property
     def mode(self) -> str:
@@ -256,8 +262,13 @@ class Way:
 
     @property
     def reads_records(self) -> bool:
-        """Whether records are bet on one by one, which takes as long as there are records."""
-        return self.tests != "-" and (self.test is None or self.test.needs_records)
+        """Whether records are read one by one, which takes as long as there are records.
+
+        Fixed stakes multiply over records in any order, so that counts of their kinds do.
+        """
+        if self.tests == "-" or self.test is None:
+            return self.tests != "-" and self.ordered
+        return self.test.needs_records and self.test is not ComponentTest.BETTING_FIXED
 
     def plan(self, question: Asked, n: int, releases: int, **choices: str | int) -> AuditPlan:
         """Return the plan of this way at one size, with further choices of its mode."""
@@ -467,21 +478,29 @@ def least_size(holds: Callable[[int], bool], low: int, high: int) -> int:
     return high if not holds(low) else low
 
 
-def weighted_strata(design: Design) -> Stratified | None:
-    """Return the design where strata weigh otherwise than their sizes do."""
-    return design if isinstance(design, Stratified) and not design.proportional else None
+def weighted_strata(design: Design, n: int) -> Stratified | None:
+    """Return the strata of ``n`` records, where they weigh otherwise than their sizes do."""
+    # Weights are of the population and sizes of one declared target: at another size the strata
+    # have the same proportions, and only so does more of them tell more.
+    if not isinstance(design, Stratified) or design.proportional:
+        return None
+    return design.of_size(n)
 
 
 def records_for(requirements: Requirements, plan: AuditPlan, level: float) -> int:
     """Return the records that every requirement's test needs to reach a level at best.
 
-    Weighted strata have the sizes that they have: their own number, or one more if it fails.
+    Weighted strata keep their proportions.
     """
-    weighted = weighted_strata(plan.design)
     pairs = list(zip(plan.tests(requirements), requirements, strict=True))
-    if weighted is not None:
-        best = max(best_weighted_pvalue(test, weighted, best_limit(r)) for test, r in pairs)
-        return plan.n if best <= level else plan.n + 1
+    if plan.strata is not None:
+
+        def reached(n: int) -> bool:
+            strata = weighted_strata(plan.design, n)
+            assert strata is not None  # a design weighs at every size
+            return all(best_weighted_pvalue(t, strata, best_limit(r)) <= level for t, r in pairs)
+
+        return least_size(reached, len(plan.strata.sizes), 10**6)
     # A release p-value is the largest over requirements (Eq. (6)): the hardest one decides.
     # Of a share the answer of a release may lie so high that one record does.
     return max(

@@ -15,7 +15,7 @@ import numpy as np
 
 from proxyguard.errors import RegistryError, UnsupportedDesign
 from proxyguard.modes.catalog import planned_mode, planned_names
-from proxyguard.modes.planning import Planned, Setting, Way, oracle_releases
+from proxyguard.modes.planning import Planned, Setting, Way, oracle_releases, weighted_strata
 from proxyguard.plan.law import Law
 from proxyguard.registry.design import (
     Design,
@@ -217,6 +217,10 @@ class Question:
         """Whether the records are iid, which smooth and block certificates need."""
         return self.design.sampling is Sampling.IID
 
+    def strata(self, n: int) -> Stratified | None:
+        """Return the strata of ``n`` records, where they weigh otherwise than their sizes do."""
+        return weighted_strata(self.design, n)
+
     @property
     def unlimited(self) -> bool:
         """Whether nothing keeps a search from taking all the records of the world."""
@@ -298,7 +302,11 @@ def ways(question: Question, requirements: Sequence[Requirement]) -> list[Way]:
     ]
     if len({default_test(question.design, r) for r in requirements}) > 1:
         tests.insert(0, None)  # the declared losses differ, and so do their default tests
-    offered = [way for kind in question.kinds for way in kind.ways(question, tests)]
+    offered = [
+        replace(way, ordered=question.iid)
+        for kind in question.kinds
+        for way in kind.ways(question, tests)
+    ]
     if any(r.group is not None for r in requirements):
         # What scores by means has a ceiling that changes with a subgroup's size, which is random.
         offered = [way for way in offered if way.tests != "-"]

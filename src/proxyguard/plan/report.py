@@ -117,6 +117,8 @@ def _hopeless_lines(found: Recommendation) -> list[str]:
 def _chosen_lines(found: Recommendation) -> list[str]:
     option, law = found.chosen, found.law
     alike = "; records taken as drawn independently" * isinstance(found.question.design, Iid)
+    if option.plan.strata is not None:
+        alike = "; losses taken as alike in all strata, which keep weights and proportions"
     lines = [
         *found.summary,
         "",
@@ -566,7 +568,7 @@ def surfaces(
     for column, n in enumerate(records):
         targets = Targets(
             law, n, repetitions=REPETITIONS, seed=seed, aim=_aim(found.chosen),
-            digits=question.digits,
+            digits=question.digits, strata=question.strata(n),
         )  # fmt: skip
         for row, count in enumerate(releases):
             for panel, option in enumerate(best):

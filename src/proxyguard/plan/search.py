@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from proxyguard.errors import RegistryError
+from proxyguard.exact.betting import STAKES
 from proxyguard.exact.binomial import lower_tail, upper_tail
 from proxyguard.exact.rounding import Array
 from proxyguard.exact.sharp import critical_count
@@ -34,6 +35,7 @@ from proxyguard.plan.question import Question, settings
 from proxyguard.plan.targets import Targets
 from proxyguard.progress import Progress as Progress
 from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.test import ComponentTest
 
 if TYPE_CHECKING:
     from proxyguard.documents.canonical import Plain
@@ -73,7 +75,9 @@ def power(law: Law, audit: AuditPlan, *, repetitions: int = 1000, seed: int = 0)
     exact = exact_power(law, audit)
     if exact is not None:
         return Power(value=exact, standard_error=0.0, repetitions=0)
-    targets = Targets(law, audit.n, repetitions=repetitions, seed=seed, digits=audit.digits)
+    targets = Targets(
+        law, audit.n, repetitions=repetitions, seed=seed, digits=audit.digits, strata=audit.strata
+    )
     return power_on(targets, audit, seed=seed)
 
 
@@ -123,7 +127,7 @@ def exact_power(law: Law, audit: AuditPlan) -> float | None:
 
 def exact_score_rates(law: Law, audit: AuditPlan) -> tuple[Array, Array] | None:
     """Return the values that ``pi(Z)`` takes over targets and their chances, where a sum does."""
-    if not _nested(law):
+    if not _nested(law) or audit.strata is not None:  # a weighted mean is no count
         return None
     levels = audit.levels(law.requirements)
     tails = []
@@ -290,7 +294,7 @@ class Pool:
             self.bets += repetitions * each
             self._kept[key] = Targets(
                 self._law, self._n, repetitions=repetitions, seed=self._seed, aim=key[1],
-                digits=self._question.digits,
+                digits=self._question.digits, strata=self._question.strata(self._n),
             )  # fmt: skip
         return self._kept[key]
 
@@ -318,7 +322,10 @@ def bets_on(law: Law, n: int, way: Way) -> int:
         1 if r.indicator and r.group is None else kinds for r in law.every[len(law.requirements) :]
     ]
     beside = 4 * kinds * len(each) + sum(each) * (drawn // 100)
-    return 2 * drawn + sum(kinds * (4 + chance.size // 100) for chance in law.records) + beside
+    # Fixed stakes multiply over the kinds of record, once for each stake.
+    stakes = len(STAKES) if way.test is ComponentTest.BETTING_FIXED else 1
+    tested = sum(kinds * (4 + stakes * chance.size // 100) for chance in law.records)
+    return 2 * drawn + tested + beside
 
 
 def affordable(each: int, effort: float, most: int) -> int:

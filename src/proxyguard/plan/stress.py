@@ -32,6 +32,7 @@ from proxyguard.plan.search import (
     score_rates,
 )
 from proxyguard.plan.targets import Targets
+from proxyguard.registry.design import Stratified
 from proxyguard.registry.numbers import MOST_REPETITIONS, callback, look_numbers, reals, whole
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def stress(
     beside: dict[tuple[tuple[float, float], int], float] = {}
     planned = NOTHING
     for done, n in enumerate(sizes, start=1):
-        worlds = _Worlds(law, n, factors, repetitions, seed)
+        worlds = _Worlds(law, n, factors, repetitions, seed, question.strata(n))
         most = worlds.affordable(found.chosen)
         if n == found.chosen.plan.n:
             planned = worlds.power(found.chosen, law, 1.0, most)
@@ -165,9 +166,11 @@ class _Worlds:
     """
 
     def __init__(
-        self, law: Law, n: int, factors: Sequence[float], repetitions: int, seed: int
-    ) -> None:
+        self, law: Law, n: int, factors: Sequence[float], repetitions: int, seed: int,
+        strata: Stratified | None,
+    ) -> None:  # fmt: skip
         self._law, self._n, self._repetitions, self._seed = law, n, repetitions, seed
+        self._strata = strata
         self._factors = sorted({1.0, *factors})
         self._kinds = [chance.size for chance in law.records]
         self._kept: dict[tuple[float, int], Targets] = {}
@@ -192,8 +195,9 @@ class _Worlds:
             law = self._law.with_margins(factor)
             if factor == 1.0:
                 made = Targets(
-                    law, self._n, repetitions=repetitions, seed=self._seed, digits=digits
-                )
+                    law, self._n, repetitions=repetitions, seed=self._seed, digits=digits,
+                    strata=self._strata,
+                )  # fmt: skip
             else:  # one step further from 1 than the factor before it
                 place = self._factors.index(factor)
                 nearer = self._factors[place + (1 if factor < 1.0 else -1)]
@@ -251,7 +255,9 @@ def default_looks(releases: int, least: int) -> tuple[int, ...]:
 def _simulated_rates(law: Law, plan: AuditPlan, repetitions: int, seed: int) -> tuple[Array, Array]:
     """Return the score rates of simulated targets and how often each occurred."""
     law = law.thinned()
-    targets = Targets(law, plan.n, repetitions=repetitions, seed=seed, digits=plan.digits)
+    targets = Targets(
+        law, plan.n, repetitions=repetitions, seed=seed, digits=plan.digits, strata=plan.strata
+    )
     rates, number = np.unique(score_rates(targets, plan), return_counts=True)
     return rates, number / number.sum()
 

@@ -30,6 +30,7 @@ from proxyguard.exact.rounding import (
 )
 from proxyguard.exact.special import special
 from proxyguard.plan.law import Law, Others
+from proxyguard.registry.design import Stratified
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest, Statistics, pvalues
 
@@ -47,14 +48,15 @@ class Targets:
     """``repetitions`` targets of ``n`` records under a law, the same for every question asked.
 
     With ``digits`` its statistics are the rounded ones on which an audit with a registered
-    disclosure decides (`evidence.releases`).
+    disclosure decides (`evidence.releases`). ``strata`` are those that weigh otherwise than their
+    sizes do, at the size of the targets: in each of them losses have the one law.
     """
 
     def __init__(
         self, law: Law, n: int, *, repetitions: int, seed: int, aim: float | None = None,
-        digits: int | None = None,
+        digits: int | None = None, strata: Stratified | None = None,
     ) -> None:  # fmt: skip
-        self.digits = digits
+        self.digits, self.strata = digits, strata
         self.law, self.n, self.repetitions, self._seed = law, n, repetitions, seed
         self._aim = aim  # one level for all of betting's stakes: a search need not be exact
         self._kept: dict[tuple[ComponentTest, int, float], Array] = {}
@@ -62,15 +64,39 @@ class Targets:
         self._blocks: dict[int, Array] = {}
 
     @cached_property
-    def counts(self) -> tuple[Array, ...]:
-        """How often each kind of record occurs, (repetitions, m_j) for each requirement."""
+    def drawn(self) -> tuple[tuple[Array, ...], ...]:
+        """How often each kind of record is drawn, (repetitions, m_j): by stratum and requirement.
+
+        All records are one stratum where none weighs otherwise than its size does.
+        """
         # Drawn as counts, so that a target of a million records costs what one of hundreds does.
         rng = np.random.default_rng([self._seed, self.n])
-        drawn: list[Array] = []
-        for chance in self.law.records[:1] if self.law.joint else self.law.records:
-            kinds = rng.multinomial(self.n, chance / chance.sum(), self.repetitions)
-            drawn.append(kinds.astype(np.float64))
-        return tuple(drawn * len(self.law.records) if self.law.joint else drawn)
+        sizes = [self.n] if self.strata is None else list(self.strata.sizes.values())
+        chances = self.law.records[:1] if self.law.joint else self.law.records
+        again = len(self.law.records) if self.law.joint else 1  # one record brings all losses
+        drawn: list[tuple[Array, ...]] = []
+        for size in sizes:
+            kinds = [rng.multinomial(size, c / c.sum(), self.repetitions) for c in chances]
+            drawn.append(tuple(count.astype(np.float64) for count in kinds) * again)
+        return tuple(drawn)
+
+    @cached_property
+    def _each(self) -> tuple[float, ...]:
+        """What a record of each stratum counts in a mean of all of them, 1 on average."""
+        if self.strata is None:
+            return (1.0,)
+        sizes, weights = self.strata.sizes, self.strata.weights
+        return tuple(float(weights[g] * self.n / sizes[g]) for g in sizes)
+
+    @cached_property
+    def counts(self) -> tuple[Array, ...]:
+        """How much each kind of record counts, (repetitions, m_j) for each requirement."""
+        if self.strata is None:
+            return self.drawn[0]
+        return tuple(
+            np.sum([each * count for each, count in zip(self._each, counts, strict=True)], axis=0)
+            for counts in zip(*self.drawn, strict=True)
+        )
 
     def _tiles(self, j: int) -> Iterator[tuple[int, Places]]:
         """Yield the first of some targets, and which kind of record each place has, (c, n).
@@ -177,11 +203,15 @@ class Targets:
 
     def _on_same_records(self, law: Law) -> Targets:
         """Return the same targets under another law on the same kinds of record."""
+        return self._drawing(law, tuple(counts[:1] for counts in self.drawn))
+
+    def _drawing(self, law: Law, drawn: tuple[tuple[Array, ...], ...]) -> Targets:
+        """Return targets of the same size whose kinds of record were drawn so often."""
         other = Targets(
             law, self.n, repetitions=self.repetitions, seed=self._seed, aim=self._aim,
-            digits=self.digits,
+            digits=self.digits, strata=self.strata,
         )  # fmt: skip
-        other.counts = self.counts[:1]
+        other.drawn = drawn
         return other
 
     def pvalues(self, test: ComponentTest, j: int, *, level: float) -> Array:
@@ -266,26 +296,24 @@ class Targets:
         record each requirement had before any. All records but those that go are the same ones, so
         that powers on both targets can be compared.
         """
-        other = Targets(
-            law, self.n, repetitions=self.repetitions, seed=self._seed, aim=self._aim,
-            digits=self.digits,
-        )  # fmt: skip
         rng = np.random.default_rng([self._seed, self.n, 1])
         masks = law.counting or tuple(np.ones(c.size, dtype=bool) for c in law.records)
-        counts: list[Array] = []
-        for j, first in enumerate(kinds[:1] if law.joint else kinds):
-            stay = law.records[j][:first].sum() / self.law.records[j][:first].sum()
-            here = self.counts[j][:, :first]
-            going = rng.binomial(here.astype(np.int64), float(np.clip(1.0 - stay, 0.0, 1.0)))
-            # To the end of the scale in the same subgroups.
-            groups = np.stack(masks if law.joint else masks[j : j + 1], axis=1)
-            same = np.all(groups[:first, None] == groups[None, first:], axis=2)
-            there = going @ same.astype(np.float64)
-            before = self.counts[j][:, first:]
-            there[:, : before.shape[1]] += before
-            counts.append(np.hstack([here - going, there]))
-        other.counts = tuple(counts * len(kinds) if law.joint else counts)
-        return other
+        drawn: list[tuple[Array, ...]] = []
+        for before in self.drawn:
+            counts: list[Array] = []
+            for j, first in enumerate(kinds[:1] if law.joint else kinds):
+                stay = law.records[j][:first].sum() / self.law.records[j][:first].sum()
+                here = before[j][:, :first]
+                going = rng.binomial(here.astype(np.int64), float(np.clip(1.0 - stay, 0.0, 1.0)))
+                # To the end of the scale in the same subgroups.
+                groups = np.stack(masks if law.joint else masks[j : j + 1], axis=1)
+                same = np.all(groups[:first, None] == groups[None, first:], axis=2)
+                there = going @ same.astype(np.float64)
+                gone = before[j][:, first:]
+                there[:, : gone.shape[1]] += gone
+                counts.append(np.hstack([here - going, there]))
+            drawn.append(tuple(counts * len(kinds) if law.joint else counts))
+        return self._drawing(law, tuple(drawn))
 
     def _capital(self, logs: Array) -> Array:
         """Return log capitals as they decide: rounded down where a disclosure is registered."""
@@ -293,9 +321,16 @@ class Targets:
 
     def fixed(self, j: int, v: float) -> Array:
         """Return log capitals of fixed stakes: products over records, so counts suffice."""
-        table, count = self.law.losses[j], self.counted_kinds[j]
-        gains = [np.log1p(f * (v - table) / (1.0 - v)) for f in STAKES]  # (A, m) each
-        logs = np.stack([count @ gain.T for gain in gains], axis=2)
+        table, largest = self.law.losses[j], max(self._each)
+        kinds: Sequence[Array] = [self.counted_kinds[j]]
+        if self.strata is not None:
+            kinds = [counts[j] for counts in self.drawn]
+        logs = np.zeros((self.repetitions, len(table), len(STAKES)))
+        for each, count in zip(self._each, kinds, strict=True):
+            # A record of little weight is bet on with little, as `FixedCapital` does.
+            gain = (each / largest) * (v - table) / (1.0 - v)
+            for s, f in enumerate(STAKES):
+                logs[:, :, s] += count @ np.log1p(f * gain).T
         average = special.logsumexp(logs, axis=2) - np.log(len(STAKES))
         return self._capital(np.maximum(0.0, average))
 
@@ -379,6 +414,11 @@ class _Simulated(Statistics):
     def __init__(self, targets: Targets, j: int, level: float, same: Targeted, n: int) -> None:
         super().__init__(n, targets.law.requirements[j].unit_limit)
         self._targets, self.j, self._level, self._same = targets, j, level, same
+
+    @property
+    def effective_size(self) -> float:
+        strata = self._targets.strata
+        return super().effective_size if strata is None else float(strata.effective_size)
 
     @property
     def mean(self) -> Array:

@@ -194,6 +194,25 @@ class Stratified:
         """``1 / sum_g(w_g^2/n_g)``, at most the number of records."""
         return 1 / sum((self.weights[g] ** 2 / self.sizes[g] for g in self.sizes), Fraction(0))
 
+    def of_size(self, n: int) -> Stratified:
+        """Return these strata with ``n`` records in all, in the proportions of their sizes.
+
+        Each keeps one record at the least, and its weight.
+
+        >>> halves = {"city": "1/2", "rural": "1/2"}
+        >>> Stratified(sizes={"city": 300, "rural": 100}, weights=halves).of_size(1000).sizes
+        {'city': 750, 'rural': 250}
+        """
+        if n == self.n_records:
+            return self
+        total, sizes, reached, given = self.n_records, {}, 0, 0
+        for stratum, size in self.sizes.items():
+            reached += size
+            # Each ends at its share of the whole, so that rounding never adds up.
+            sizes[stratum] = max(1, round(Fraction(reached * n, total)) - given)
+            given += sizes[stratum]
+        return Stratified(sizes=sizes, weights=self.weights)
+
 
 def stratum_shares(weights: Mapping[str, object]) -> dict[str, Fraction]:
     """Return weights of strata as shares that sum to exactly 1.
