@@ -13,6 +13,8 @@ import pytest
 
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import DECLARATION, EVIDENCE
+from proxyguard.audit.home import software_versions
+from proxyguard.audit.seal import Keeper, seal
 from proxyguard.audit.target import OpeningSeed, round_seed
 
 pytestmark = pytest.mark.usefixtures("module_draws_here")
@@ -115,3 +117,32 @@ def test_every_round_of_a_stream_has_the_seed_of_its_committed_candidate() -> No
     seeds = {round_seed(seed, release) for seed in (1, 2) for release in ("a" * 64, "b" * 64)}
     assert len(seeds) == 4
     assert all(0 <= seed < 2**48 for seed in seeds)
+
+
+def sealed_by(stages: Path, root: Path, trial: int | None) -> Audit:
+    """Return a copy of the small audit that was sealed with an order of this origin."""
+    shutil.copytree(stages / "new", root)
+    audit = Audit(root / "audit", home=root / "home", data=[root / "data"], workers=1)
+    seal(audit.folder, audit.home, audit.place.data, Keeper(), software_versions(), trial)
+    return audit
+
+
+def test_only_a_trial_has_an_order_of_a_seed_and_its_certificate_has_no_guarantee(
+    stages: Path, tmp_path: Path
+) -> None:
+    seeds = {"one": 5, "again": 5, "other": 6, "audit": None, "audit 2": None}
+    made = {k: sealed_by(stages, tmp_path / k, seed) for k, seed in seeds.items()}
+    # Salt, nonce and the records in their order, in one digest.
+    commitments = {
+        name: audit.journal().ledger.sealed.members["target"].commitment
+        for name, audit in made.items()
+    }
+    assert commitments["one"] == commitments["again"]
+    assert len(set(commitments.values())) == 4
+    certificates = {name: made[name].run() for name in ("one", "audit")}
+    told = {name: c.to_dict()["claim_status"] for name, c in certificates.items() if c is not None}
+    assert told["audit"]["guarantee"] == "yes"
+    why = "a trial and no audit: order and uniforms follow from the seed 5, which its author chose"
+    assert told["one"]["guarantee"] == f"no: {why}"
+    assert "which its author chose" in made["one"].verify().lost
+    assert not made["audit"].verify().lost

@@ -577,6 +577,12 @@ def guarantee_reasons(declaration: Declaration, ledger: Ledger) -> list[str]:
     """
     prior = [m.target.prior_use for m in declaration.members if m.target.prior_use is not None]
     reasons = [f"the declaration says: {'; '.join(prior)}"] if prior else []
+    reasons += [
+        f"a trial and no audit: order and uniforms follow from the seed {entry.body.trial}, which "
+        "its author chose"
+        for entry in ledger.find(Sealed)
+        if entry.body.trial is not None
+    ]
     reasons += _late_amendments(declaration, ledger)
     reasons += [f"deviation: {entry.body.reason}" for entry in ledger.find(Deviated)]
     given = _given_elsewhere(declaration)

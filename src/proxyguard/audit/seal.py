@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -87,8 +88,9 @@ class Keeper:
 
 
 def seal(
-    folder: AuditFolder, home: Home, data: DataFolders, keeper: Keeper, software: dict[str, str]
-) -> Sealing:
+    folder: AuditFolder, home: Home, data: DataFolders, keeper: Keeper, software: dict[str, str],
+    trial: int | None = None,
+) -> Sealing:  # fmt: skip
     """Seal every target of the declaration, write the development parts, record the step.
 
     Parameters
@@ -103,6 +105,8 @@ def seal(
         For whom the target is encrypted.
     software
         Versions to record.
+    trial
+        Of a trial, which claims nothing, its seed: what was sealed with one has no guarantee.
 
     Returns
     -------
@@ -138,7 +142,10 @@ def seal(
         members, files = {}, {}
         warnings = lineage_warnings(declaration, overlaps)
         for index, prepared in enumerate(ready):
-            made, member = seal_member(folder, prepared, index, data, holder), prepared.member
+            made, member = (
+                seal_member(folder, prepared, index, data, holder, trial),
+                prepared.member,
+            )
             members[member.name] = made.sealed
             files.update(made.files)
             n = planned_records(member, made.sealed.records)
@@ -157,6 +164,7 @@ def seal(
             steward=keeper.steward,
             time=now(),
             software=software,
+            trial=trial,
         )
         journal.record(sealed, key)
         # Last: until then the store does not count these records. A kill between the two is mended
@@ -345,8 +353,9 @@ class SealedTarget:
 
 
 def seal_member(
-    folder: AuditFolder, ready: PreparedMember, index: int, data: DataFolders, holder: Holder
-) -> SealedTarget:
+    folder: AuditFolder, ready: PreparedMember, index: int, data: DataFolders, holder: Holder,
+    trial: int | None,
+) -> SealedTarget:  # fmt: skip
     """Seal one target and write its files."""
     member, division, development = ready.member, ready.division, ready.development
     if division is None or development is None:
@@ -354,10 +363,10 @@ def seal_member(
     n = len(division.target)
     # The registered draw is random by itself; every other order is drawn here, for tests that
     # read records one after the other.
-    order = _random_order(n) if member.target.draw is None else np.arange(n)
+    order = _random_order(n, trial) if member.target.draw is None else np.arange(n)
     records = division.target.iloc[order].reset_index(drop=True)
     records[POSITION] = division.positions[order]
-    sealed = seal_table(to_arrow(records), [holder])
+    sealed = seal_table(to_arrow(records), [holder], salt=_secret("salt", trial))
     parts, counts = ready.parts, ready.counts
     files = {(name := _target_file(index)): folder.write(name, sealed.content)}
     for role, rows in parts.items():
@@ -389,9 +398,16 @@ def seal_member(
     )
 
 
-def _random_order(n: int) -> NDArray[np.int64]:
+def _random_order(n: int, trial: int | None = None) -> NDArray[np.int64]:
     """Return an order that nobody chose: tests may read the records one after the other."""
-    return np.random.default_rng(int.from_bytes(random_bytes(32))).permutation(n)
+    secret = _secret("order", trial)
+    return np.random.default_rng(int.from_bytes(secret)).permutation(n)
+
+
+def _secret(purpose: str, trial: int | None) -> bytes:
+    """Return 32 bytes of the system; of a trial those of its seed, which the ledger records."""
+    said = f"proxyguard trial {trial}: {purpose}"
+    return random_bytes(32) if trial is None else sha256(said.encode()).digest()
 
 
 def _target_file(index: int) -> str:

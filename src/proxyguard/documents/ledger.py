@@ -28,6 +28,7 @@ from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.documents.registry import ExcludedDraw, MemberFacts
 from proxyguard.documents.releases import MadeDraw, RepeatedDraw
 from proxyguard.modes.evidence import Decision
+from proxyguard.registry.fields import SeedNumber
 
 # What rows beside the target are for: members train, and attacks compare with the last two.
 DevelopmentRole = Literal["training", "validation", "reference", "calibration"]
@@ -211,6 +212,9 @@ class Sealed(WritingBody):
     """Who grants the opening, if somebody does."""
     software: dict[str, str]
     """Versions that sealed."""
+    trial: SeedNumber | None = None
+    """Of a trial, the seed that order and uniforms follow from: it has no guarantee. No audit has
+    one."""
 
     @model_validator(mode="after")
     def _vouches(self) -> Sealed:

@@ -54,7 +54,9 @@ def nonce_of(salt: bytes) -> bytes:
     return hashlib.sha256(b"proxyguard nonce" + salt).digest()
 
 
-def seal_table(table: pa.Table, holders: Sequence[Holder], *, rows: int = ROWS) -> SealedTable:
+def seal_table(
+    table: pa.Table, holders: Sequence[Holder], *, salt: bytes | None = None, rows: int = ROWS
+) -> SealedTable:
     """Encrypt a table, in the order of its rows, for these holders.
 
     Parameters
@@ -63,6 +65,8 @@ def seal_table(table: pa.Table, holders: Sequence[Holder], *, rows: int = ROWS) 
         The records: numbers, texts and truth values.
     holders
         Who can open it, each alone.
+    salt
+        Of a trial, 32 bytes that follow from its seed; else nobody can guess them.
     rows
         Records a chunk.
 
@@ -72,7 +76,7 @@ def seal_table(table: pa.Table, holders: Sequence[Holder], *, rows: int = ROWS) 
         The bytes, the commitment, and the key and salt, which whoever seals must forget.
     """
     # A fresh key for every file: the number of a chunk is then a nonce that is used once.
-    key, salt = random_bytes(32), random_bytes(32)
+    key, salt = random_bytes(32), random_bytes(32) if salt is None else salt
     plain = [salt, *_chunks(table, rows)]
     header = SealedHeader(
         format=FORMAT,

@@ -20,9 +20,10 @@ import numpy as np
 
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import RELEASES
-from proxyguard.audit.home import Home, default_home
+from proxyguard.audit.home import Home, default_home, software_versions
 from proxyguard.audit.open import Opener
 from proxyguard.audit.outcome import FrozenReleases
+from proxyguard.audit.seal import Keeper, seal
 from proxyguard.certificate.wording import counted
 from proxyguard.documents.ledger import Overlap
 from proxyguard.documents.releases import DrawnRelease, ReleaseManifest
@@ -563,7 +564,9 @@ class _Trying:
                     files=[f"{FILES}/{number}.parquet" for number in numbers],
                 )
             )  # fmt: skip
-            audit.seal()
+            # `Audit.seal` takes no seed. What is decided here repeats, and claims nothing.
+            seal(audit.folder, audit.home, audit.place.data, Keeper(), software_versions(),
+                 settings.seed)  # fmt: skip
             audit.register()
             audit.draw()
             self.remember()
