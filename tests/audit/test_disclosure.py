@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from proxyguard.audit.audit import Audit
+from proxyguard.audit.seal import mean_warnings, rounding_warnings, written_limits
 from proxyguard.cli.main import app
 from proxyguard.errors import RegistryError, UnsupportedDesign
 from proxyguard.registry.declaration import read_declaration
@@ -248,7 +250,11 @@ def test_rounded_figures_are_not_counted_against_a_limit(tmp_path: Path) -> None
     (audit.folder / "audit.toml").write_text(SHARES.replace('"0.3"', '"0.05"'))
     said = [line for line in audit.check().warnings if "rounds against the claim" in line]
     assert len(said) == 1
-    assert said[0].endswith("digits = 3 is fine enough")
+    # Of 200 records three digits tell every count: neither they nor fewer are proposed.
+    assert said[0].endswith(
+        "3 digits are the fewest that are fine enough for the limits, and round counts of more "
+        "than 1,000 records: so many records, wider limits, or no disclosure"
+    )
     audit.run()
     assert [line for line in audit.check().warnings if "rounds against the claim" in line] == said
     page = audit.folder.read("report.html").decode()
@@ -261,16 +267,16 @@ def test_rounded_figures_are_not_counted_against_a_limit(tmp_path: Path) -> None
 
 
 def test_few_records_and_many_releases_are_warned_of_by_check_and_seal(tmp_path: Path) -> None:
-    audit = declared(tmp_path, rows=60, draws=80, disclosure="")
+    audit = declared(tmp_path, rows=120, draws=80, disclosure="")
     said = [line for line in audit.check().warnings if "solve for the outcomes" in line]
     assert len(said) == 1
-    assert "80 releases x 2 requirements publish 160 means of 60 records" in said[0]
-    assert "disclosure = { digits = 1 } before the first table" in said[0]
+    assert "80 releases x 2 requirements publish 160 means of 120 records" in said[0]
+    assert "disclosure = { digits = 2 } before the first table" in said[0]
     arguments = ["seal", str(audit.folder.path), "--home", str(tmp_path / "home"),
                  "--data", str(tmp_path / "data")]  # fmt: skip
     shown = CliRunner().invoke(app, arguments)
     assert shown.exit_code == 0, shown.output
-    assert "160 means of 60 records" in " ".join(shown.output.split())
+    assert "160 means of 120 records" in " ".join(shown.output.split())
     again = [line for line in audit.check().warnings if "solve for the outcomes" in line]
     assert again == said
 
@@ -298,9 +304,8 @@ def test_a_group_of_few_records_is_warned_of_and_its_size_is_not_written_down(
 
 def test_digits_that_change_no_count_are_said_to(tmp_path: Path) -> None:
     audit = declared(tmp_path, disclosure="disclosure = { digits = 3 }")
-    assert (
-        "target: rounding to 3 digits changes no count out of 200 records; 2 digits or fewer do"
-        in (audit.check().warnings)
+    assert "target: rounding to 3 digits changes no count out of 200 records; 2 digits do" in (
+        audit.check().warnings
     )
 
 
@@ -328,3 +333,39 @@ def test_digits_are_a_whole_number_from_one_to_six(tmp_path: Path, digits: str) 
     text = (declared(tmp_path).folder / "audit.toml").read_text()
     with pytest.raises(RegistryError, match=r"\[disclosure\] digits"):
         read_declaration(text.replace("digits = 2", f"digits = {digits}"))
+
+
+def proposals(n: int, limit: str, digits: int | None, design: str = "") -> list[int | None]:
+    """Return the digits that are proposed where these are declared, None for no disclosure."""
+    disclosure = "" if digits is None else f"disclosure = {{ digits = {digits} }}"
+    text = DECLARATION.format(disclosure=disclosure, rows=n, draws=n, design=design, group="")
+    declaration = read_declaration(text.replace('"0.30"', f'"{limit}"') + CLAIM)
+    (member,) = declaration.members
+    limits = written_limits(member)
+    said = mean_warnings(declaration, member, requirements=2, n=n, limits=[*limits.values()])
+    said += rounding_warnings(member, digits, limits, n)
+    found: list[int | None] = [
+        int(words) for line in said
+        for words in re.findall(r"digits = (\d) (?:\}|is fine)|; (\d) digits do", line)
+        for words in words if words
+    ]  # fmt: skip
+    return found + [None for line in said if "no disclosure" in line]
+
+
+@pytest.mark.parametrize("n", [9, 60, 200, 999, 1001, 20_000])
+@pytest.mark.parametrize("limit", ["0.30", "0.09", "0.009", "0.0009", "0.0000001"])
+def test_no_advice_about_digits_leads_back_to_where_it_came_from(n: int, limit: str) -> None:
+    leads = {digits: proposals(n, limit, digits) for digits in (None, *range(1, 7))}
+    at: set[int | None] = set(leads)
+    for _ in leads:  # from anywhere, as many steps as there are settings
+        at = {following for digits in at for following in leads[digits]}
+    assert not at, leads
+    # Whoever is told to leave it out is not told to put it back.
+    assert leads[None] == [] or not any(None in told for told in leads.values())
+
+
+def test_no_disclosure_is_proposed_that_register_would_refuse() -> None:
+    assert proposals(200, "0.30", None) == [2]
+    weighted = 'design = { weight = "ward", max_weight = "9", origin = "design" }'
+    assert proposals(200, "0.30", None, weighted) == []
+    assert proposals(200, "0.30", None, 'missing_outcomes = "worst"') == []

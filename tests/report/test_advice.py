@@ -173,6 +173,22 @@ def test_estimates_above_the_limits_get_no_sizes() -> None:
     assert "no size of audit validates" in found.sentence
 
 
+@pytest.mark.parametrize(("n", "words"), [
+    (1500, "a fresh audit with disclosure = { digits = 3 } may count more"),
+    (500, "with more than 1,000 records and disclosure = { digits = 3 } may count more: of fewer"),
+])  # fmt: skip
+def test_rounding_that_hides_good_releases_is_told_with_digits_that_check_lets_stand(
+    n: int, words: str
+) -> None:
+    case = unsettled(n=n, digits=2)
+    means = np.tile([0.299, 0.45], (40, 1))
+    rounded = np.ceil(means * 100) / 100  # on the limit of .3
+    assert words in advise(replace(case, means=rounded)).sentence
+    # Far above the limit it is not the rounding that is in the way.
+    far = advise(replace(case, means=np.tile([0.35, 0.45], (40, 1)))).sentence
+    assert "0 of 40 releases have all estimates below their limits" in far
+
+
 def test_a_single_good_release_is_too_few_to_plan_from() -> None:
     case = unsettled()
     found = advise(replace(case, means=case.means[1:2]))

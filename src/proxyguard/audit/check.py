@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
@@ -82,6 +82,7 @@ from proxyguard.audit.seal import (
     prepare_member,
     rounding_warnings,
     survey_warnings,
+    written_limits,
 )
 from proxyguard.documents.registry import ReleaseFile, ResolvedRequirement
 from proxyguard.documents.releases import GivenRelease, ReleaseManifest
@@ -172,22 +173,6 @@ def check(workplace: Workplace, *, draw: bool = True) -> Check:
         The declaration itself cannot be read, or nothing can be learned on development data.
     """
     return _Checker(workplace, draw=draw).run()
-
-
-def _written_limits(member: Member) -> Iterator[tuple[str, Requirement]]:
-    """Yield what is known of limits that are plain numbers, before queries are made."""
-    for part in member.requirement:
-        if not isinstance(part.limit, str):
-            continue
-        if part.query is not None and part.query.marginals is not None:
-            yield (
-                part.name,
-                Requirement(
-                    name=part.name, low=-1, high=1, limit=float(part.limit), indicator=True
-                ),
-            )
-        elif part.loss is not None and member.target.predicted is not None:
-            yield part.name, provisional_measure(part, member, part.limit).requirement
 
 
 class _Unsealed(MemberDevelopment):
@@ -666,11 +651,9 @@ class _Checker:
     def _check_disclosure(self, member: Member) -> None:
         """Say what would be given away of the target."""
         sizes, result = self.sizes.get(member.name), self.result
-        # A limit that cannot be is told already.
-        with suppress(ProxyGuardError):
-            result.warnings += rounding_warnings(
-                member, self.declaration.digits, dict(_written_limits(member))
-            )
+        limits = written_limits(member)
+        n = None if sizes is None else sizes.records
+        result.warnings += rounding_warnings(member, self.declaration.digits, limits, n)
         if sizes is None:
             return
         with self._noting():
@@ -681,8 +664,9 @@ class _Checker:
                 result.warnings += group_warnings(member, ready.division.target)
                 result.warnings += gap_warnings(member, ready.division.gaps)
             result.warnings += mean_warnings(
-                self.declaration, member, requirements=sizes.means, n=sizes.records
-            )
+                self.declaration, member, requirements=sizes.means, n=sizes.records,
+                limits=[*limits.values()],
+            )  # fmt: skip
 
     # ---- once it is sealed
 
@@ -692,8 +676,9 @@ class _Checker:
         sealed = self.ledger.sealed.members[member.name]
         if member.target.losses is not None:
             result.warnings += mean_warnings(
-                declaration, member, requirements=len(sealed.requirements or ()), n=sealed.records
-            )
+                declaration, member, requirements=len(sealed.requirements or ()), n=sealed.records,
+                limits=[],
+            )  # fmt: skip
             return
         development = MemberDevelopment(self.workplace, member, sealed)
         check_queries(member, development.kinds)
@@ -705,12 +690,12 @@ class _Checker:
         self._judge_claim(member, resolved, n)
         measures = measures_of(member, resolved)
         result.warnings += _absent_groups(development, measures)
-        result.warnings += mean_warnings(declaration, member, requirements=len(measures), n=n)
-        result.warnings += rounding_warnings(
-            member,
-            declaration.digits,
-            {m.part or m.requirement.name: m.requirement for m in measures},
-        )
+        result.warnings += mean_warnings(
+            declaration, member, requirements=len(measures), n=n,
+            limits=[measure.requirement for measure in measures],
+        )  # fmt: skip
+        limits = {m.part or m.requirement.name: m.requirement for m in measures}
+        result.warnings += rounding_warnings(member, declaration.digits, limits, n)
         self._judge_policies(
             development, measures, {name: float(risk) for name, risk in facts.risks.items()}
         )

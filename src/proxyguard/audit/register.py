@@ -57,7 +57,7 @@ from proxyguard.registry.budget import family_shares
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import Design
 from proxyguard.registry.fields import is_day, number
-from proxyguard.registry.parts import MechanismPart, Secondary
+from proxyguard.registry.parts import MechanismPart, Secondary, rounding_objections
 from proxyguard.registry.requirement import Requirement
 from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Stage
@@ -217,13 +217,8 @@ def claim_reasons(
     declaration: Declaration, design: Design, requirements: Sequence[Requirement]
 ) -> list[str]:
     """Return every reason why a claim is not covered; empty if it is."""
-    claim, disclosure = declaration.claim, declaration.disclosure
-    rounding = [] if disclosure is None else disclosure.objections(design)
-    if disclosure is not None and any(r.fills_missing for r in requirements):
-        rounding.append(
-            "disclosure rounds statistics of one set of losses, and missing outcomes are filled by "
-            'direction: leave disclosure out, or missing_outcomes = "worst"'
-        )
+    claim, rounded = declaration.claim, declaration.disclosure is not None
+    rounding = rounding_objections(design, requirements) if rounded else []
     rounding += _share_reasons(declaration)
     if claim.after_opening:
         plain = Claim.of({"mode": NO_MECHANISM, "beta": None, "test": claim.test})

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from math import prod
@@ -38,12 +39,19 @@ from proxyguard.audit.reserve import (
     refuse_leaks,
     split_development,
 )
-from proxyguard.audit.rules import planned_records
+from proxyguard.audit.rules import planned_records, provisional_measure
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.ledger import DevelopmentRole, Overlap, Sealed, SealedMember
 from proxyguard.draw.catalog import FILL_MISSING, TAKE_INFINITE
 from proxyguard.draw.protocol import lost_texts, negative_of, outcomes
-from proxyguard.errors import LossMismatch, RegistryError, StageError, TableError, UnreadValue
+from proxyguard.errors import (
+    LossMismatch,
+    ProxyGuardError,
+    RegistryError,
+    StageError,
+    TableError,
+    UnreadValue,
+)
 from proxyguard.exposure.descriptive import Copies
 from proxyguard.losses.cell import Clusters
 from proxyguard.losses.given import check_bounds, read_loss_file
@@ -54,6 +62,7 @@ from proxyguard.printable import some, toml
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import Weighted, clusters_of
 from proxyguard.registry.fields import Query
+from proxyguard.registry.parts import DIGITS, least_digits, rounding_objections, useful_digits
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.target import StratifiedDesign, Target, WithoutReplacementDesign
 from proxyguard.seal.crypto import Holder, Passphrase, Recipient, identity_problem
@@ -149,7 +158,10 @@ def seal(
             members[member.name] = made.sealed
             files.update(made.files)
             n = planned_records(member, made.sealed.records)
-            warnings += mean_warnings(declaration, member, requirements=made.means, n=n)
+            warnings += mean_warnings(
+                declaration, member, requirements=made.means, n=n,
+                limits=[*written_limits(member).values()],
+            )  # fmt: skip
             warnings += made.warnings
             recoded = [name for name in member.tables if text_is_recoded(data.find(name))]
             warnings += map(recoded_note, recoded)
@@ -729,20 +741,19 @@ EQUATIONS = 4
 # Warn of groups with fewer records: a mean over nine of them is close to nine labels.
 FEW = 10
 
+# Digits of a disclosure that is proposed, where fewer are fine enough for the limits.
+USUAL_DIGITS = 3
+
 
 def releases_of(member: Member) -> int:
     """Return how many releases are scored on a member's target, where the declaration says so."""
     return member.draws + len(member.release)
 
 
-# The steps of a disclosure that there should be below a limit, and the digits that it may have.
-SMALL_STEPS = 10
-DIGITS = range(1, 7)
-
-
 def mean_warnings(
-    declaration: Declaration, member: Member, *, requirements: int, n: int
-) -> list[str]:
+    declaration: Declaration, member: Member, *, requirements: int, n: int,
+    limits: Sequence[Requirement],
+) -> list[str]:  # fmt: skip
     """Return what to know where many means are published of few records.
 
     Parameters
@@ -755,15 +766,18 @@ def mean_warnings(
         How many means each release publishes.
     n
         How many target records they are over.
+    limits
+        Of the requirements those whose limits are known.
     """
     warnings = []
     releases, digits = releases_of(member), declaration.digits
-    # A count out of n is told by its mean to as many digits as n has.
-    coarse = max((d for d in range(1, digits or 4) if 10**d < n), default=None)
+    useful = useful_digits(n, limits)
     if releases * requirements * EQUATIONS >= n:
         remedy = "register fewer releases or requirements, or more records"
-        if digits is None and coarse is not None:
-            remedy += f", or disclosure = {{ digits = {coarse} }} before the first table"
+        sound = not rounding_objections(member.target.sampling_design, limits)
+        if digits is None and useful and sound and member.target.missing_outcomes != "worst":
+            proposed = min(useful[-1], max(useful[0], USUAL_DIGITS))
+            remedy += f", or disclosure = {{ digits = {proposed} }} before the first table"
         remedy = (
             remedy
             if digits is None
@@ -775,7 +789,7 @@ def mean_warnings(
             f"may solve for the outcomes: {remedy}"
         )
     if digits is not None and 10**digits >= n:
-        remedy = "no digits do" if coarse is None else f"{coarse} digits or fewer do"
+        remedy = f"{useful[-1]} digits do" if useful else _no_digits(n, limits)
         warnings.append(
             f"{member.name}: rounding to {digits} digits changes no count out of {n:,} records; "
             f"{remedy}"
@@ -783,8 +797,20 @@ def mean_warnings(
     return warnings
 
 
+def _no_digits(n: int, limits: Sequence[Requirement]) -> str:
+    """Return what to do where digits that round a count of ``n`` are too few for a limit."""
+    fewest = max(map(least_digits, limits), default=DIGITS.start)
+    other = "wider limits, or no disclosure"
+    if fewest not in DIGITS:
+        return f"no digits are fine enough for the limits: {other}"
+    return (
+        f"{fewest} digits are the fewest that are fine enough for the limits, and round counts of "
+        f"more than {10**fewest:,} records: so many records, {other}"
+    )
+
+
 def rounding_warnings(
-    member: Member, digits: int | None, requirements: Mapping[str, Requirement]
+    member: Member, digits: int | None, requirements: Mapping[str, Requirement], n: int | None
 ) -> list[str]:
     """Return of which limits a disclosure's step is no small part: what is just below them fails.
 
@@ -796,24 +822,40 @@ def rounding_warnings(
         Of its disclosure; None where there is none.
     requirements
         One requirement for each declared one, with bounds and limit.
+    n
+        How many target records there are; None where that is not known yet.
     """
-    if digits is None:
-        return []
-    warnings = []
+    warnings, limits = [], list(requirements.values())
     for name, requirement in requirements.items():
-        low, limit = requirement.low, requirement.limit
-        room = (limit - low if low >= 0.0 else abs(limit)) * (1.0 + 1e-9)
-        # Of a share the count is rounded, which lies between 0 and 1.
+        if digits is None or digits >= least_digits(requirement):
+            continue
         width = 1.0 if requirement.indicator else requirement.width
-        if 0.0 < room < SMALL_STEPS * width / 10**digits:
-            enough = next((d for d in DIGITS if SMALL_STEPS * width / 10**d <= room), None)
-            remedy = "no digits are" if enough is None else f"digits = {enough} is"
-            warnings.append(
-                f"{member.name}: {name}: a disclosure of {digits} digits rounds against the claim "
-                f"in steps of {width / 10**digits:g}, and the limit is {limit:g}: releases well "
-                f"below it may not score; {remedy} fine enough"
-            )
+        useful = useful_digits(10**DIGITS.stop if n is None else n, limits)
+        remedy = f"digits = {useful[0]} is fine enough" if useful else _no_digits(n or 0, limits)
+        warnings.append(
+            f"{member.name}: {name}: a disclosure of {digits} digits rounds against the claim "
+            f"in steps of {width / 10**digits:g}, and the limit is {requirement.limit:g}: releases "
+            f"well below it may not score; {remedy}"
+        )
     return warnings
+
+
+def written_limits(member: Member) -> dict[str, Requirement]:
+    """Return what is known of limits that are plain numbers, before queries are made."""
+    limits = {}
+    for part in member.requirement:
+        if not isinstance(part.limit, str):
+            continue
+        query = part.query
+        with suppress(ProxyGuardError):  # a limit that cannot be is told elsewhere
+            if query is not None and (query.marginals or query.share) is not None:
+                limits[part.name] = Requirement(
+                    name=part.name, low=-1, high=1, limit=float(part.limit), indicator=True
+                )
+            elif part.loss is not None and member.target.predicted is not None:
+                measure = provisional_measure(part, member, part.limit)
+                limits[part.name] = measure.requirement
+    return limits
 
 
 def group_warnings(member: Member, target: pd.DataFrame) -> list[str]:

@@ -46,7 +46,7 @@ from proxyguard.registry.fields import (
     Text,
     number,
 )
-from proxyguard.registry.requirement import check_range
+from proxyguard.registry.requirement import Requirement, check_range
 from proxyguard.registry.test import Bound, ComponentTest, Family, Score
 
 
@@ -561,6 +561,11 @@ class ReleasePart(DeclarationPart):
     """Features of the source that this table does not have."""
 
 
+# The digits of a disclosure, and its steps that there should be below a limit.
+DIGITS = range(1, 7)
+SMALL_STEPS = 10
+
+
 class Disclosure(DeclarationPart):
     """How finely statistics of the target are given away.
 
@@ -568,21 +573,63 @@ class Disclosure(DeclarationPart):
     the claim, before anything is decided. This is no privacy guarantee.
     """
 
-    digits: Annotated[StrictInt, Field(ge=1, le=6)]
+    digits: Annotated[StrictInt, Field(ge=DIGITS[0], le=DIGITS[-1])]
     """Decimal digits that every statistic is rounded to."""
 
-    def objections(self, design: Design) -> list[str]:
-        """Return why statistics of this design cannot be rounded soundly; empty if they can."""
-        if tests_excess(design):
-            clustered = clusters_of(design) is not None
-            what = "the mean over records of clusters" if clustered else "a weighted mean"
-            other = 'weight clusters alike (weighting = "cluster")' if clustered else "weights"
-            return [
-                f"disclosure rounds a mean to the side that weakens the claim, and {what} is a "
-                "ratio of two target means, which has no such side: leave disclosure out, or "
-                f"{other}"
-            ]
-        return []
+
+def rounding_objections(design: Design, requirements: Sequence[Requirement]) -> list[str]:
+    """Return why statistics of a design cannot be rounded soundly; empty if they can.
+
+    Parameters
+    ----------
+    design
+        How the target is sampled.
+    requirements
+        What is required, of which some may count missing losses at a bound.
+    """
+    objections = []
+    if tests_excess(design):
+        clustered = clusters_of(design) is not None
+        what = "the mean over records of clusters" if clustered else "a weighted mean"
+        other = 'weight clusters alike (weighting = "cluster")' if clustered else "weights"
+        objections.append(
+            f"disclosure rounds a mean to the side that weakens the claim, and {what} is a "
+            "ratio of two target means, which has no such side: leave disclosure out, or "
+            f"{other}"
+        )
+    if any(requirement.fills_missing for requirement in requirements):
+        objections.append(
+            "disclosure rounds statistics of one set of losses, and missing outcomes are filled by "
+            'direction: leave disclosure out, or missing_outcomes = "worst"'
+        )
+    return objections
+
+
+def least_digits(requirement: Requirement) -> int:
+    """Return the fewest digits whose step is a small part of the room below a limit.
+
+    Where no digits are fine enough, one more than there may be.
+    """
+    low, limit = requirement.low, requirement.limit
+    room = (limit - low if low >= 0.0 else abs(limit)) * (1.0 + 1e-9)
+    # Of a share the count is rounded, which lies between 0 and 1.
+    step = SMALL_STEPS * (1.0 if requirement.indicator else requirement.width)
+    fine = (d for d in DIGITS if not 0.0 < room < step / 10**d)
+    return next(fine, DIGITS.stop)
+
+
+def useful_digits(n: int, requirements: Sequence[Requirement]) -> range:
+    """Return the digits that round counts of ``n`` records and are fine enough for these limits.
+
+    Whoever proposes a disclosure, or another one, proposes these alone: with fewer, releases well
+    below a limit do not score, and with more a count is told as it is.
+
+    >>> risk = Requirement(name="risk", low=0, high=1, limit=0.1)
+    >>> useful_digits(5000, [risk]), useful_digits(60, [risk])
+    (range(2, 4), range(2, 2))
+    """
+    fewest = max(map(least_digits, requirements), default=DIGITS.start)
+    return range(fewest, max((d for d in DIGITS if 10**d < n), default=0) + 1)
 
 
 class Secondary(DeclarationPart):

@@ -26,6 +26,8 @@ from proxyguard.plan.law import NEAREST, Law, estimated_law, nearest_requirement
 from proxyguard.plan.question import MOST_RECORDS, MOST_RELEASES, Question
 from proxyguard.plan.recommend import recommend
 from proxyguard.registry.design import Design, clusters_of, tests_excess
+from proxyguard.registry.parts import DIGITS as DISCLOSED
+from proxyguard.registry.parts import least_digits, useful_digits
 from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.test import ComponentTest
 
@@ -282,11 +284,8 @@ def _too_few(case: Unsettled) -> str:
     met = (
         f"{valid} of {case.releases} releases have all estimates below their limits on this target"
     )
-    if case.digits is not None and valid <= target * case.releases:
-        return (
-            f"by figures rounded to {case.digits} digits, against the claim, too few releases lie "
-            "below their limits; a fresh audit with more digits may count more"
-        )
+    if valid <= target * case.releases < _valid_unrounded(case):
+        return _too_coarse(case)
     if valid > target * case.releases:
         return (
             f"{met}, too few releases to plan for a reliability above {target:.4g}: so many could "
@@ -296,6 +295,31 @@ def _too_few(case: Unsettled) -> str:
         f"{met}, which is not more than the required {target:.4g}: if that is near the truth, no "
         "size of audit validates this mechanism; a better one, or other limits registered for a "
         "fresh target, would be needed"
+    )
+
+
+def _valid_unrounded(case: Unsettled) -> int:
+    """Return how many releases may be valid by the estimates that a disclosure rounded up."""
+    step = 0.0 if case.digits is None else 10.0**-case.digits
+    return int(np.all(case.means - step < case.limits, axis=1).sum())
+
+
+def _too_coarse(case: Unsettled) -> str:
+    """Return which digits may count more, of those that `check` lets stand on so many records."""
+    assert case.digits is not None  # of a registered disclosure
+    finer = [d for d in useful_digits(case.n, case.requirements) if d > case.digits]
+    said = (
+        f"by figures rounded to {case.digits} digits, against the claim, too few releases lie "
+        "below their limits; a fresh audit with "
+    )
+    if finer:
+        return f"{said}disclosure = {{ digits = {finer[-1]} }} may count more"
+    digits = max(case.digits + 1, *map(least_digits, case.requirements))
+    if digits not in DISCLOSED:
+        return f"{said}limits further from the estimates may count more"
+    return (
+        f"{said}more than {10**digits:,} records and disclosure = {{ digits = {digits} }} may "
+        "count more: of fewer records so many digits tell every count"
     )
 
 
