@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -115,3 +116,20 @@ def test_status_builds_no_table_of_the_report(at: At, monkeypatch: pytest.Monkey
     monkeypatch.setattr("proxyguard.report.content._tables", refuse)
     assert audit.status() == whole
     assert whole.verdicts[0].sentence
+
+
+def test_a_sealed_certificate_of_many_verdicts_is_counted(at: At) -> None:
+    certificate = at("certified").certificate()
+    (verdict,) = certificate.verdicts
+    many = tuple(
+        verdict.model_copy(update={"mechanism": f"m{k}", "decision": decision})
+        for decision in (pg.Decision.VALIDATED, pg.Decision.UNRESOLVED)
+        for k in range(15)
+    )
+    predicate = certificate.predicate.model_copy(update={"text": None, "verdicts": many})
+    text = str(replace(certificate, predicate=predicate))
+    assert text.startswith(
+        "15 of 30 verdicts validated, 15 unresolved, 0 violations\nUNRESOLVED: m0"
+    )
+    assert "and 20 more verdicts: .to_frame() has a row for each" in text
+    assert len(text.splitlines()) == 22

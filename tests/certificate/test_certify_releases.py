@@ -105,7 +105,7 @@ def test_the_text_says_theorem_family_and_what_is_not_claimed() -> None:
         "Theorem 4",
         "Holm",
         "table/2: violation",
-        "violates hit",
+        "violates 'hit': ",
         "Violations are called with 95 % confidence, separately.",
         "Not claimed: anything about fresh releases of a mechanism",
         "choices asserted by the caller",

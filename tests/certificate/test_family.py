@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from fractions import Fraction
 from typing import Any
 
@@ -251,3 +253,41 @@ def test_streams_of_a_family_list_the_same_records() -> None:
 
     with pytest.raises(pg.LossMismatch):
         pg.certify({"a": stream(0), "b": stream(7)}, [LOSS], reliability_target=0.8)
+
+
+def test_many_mechanisms_are_counted_and_the_worst_come_first() -> None:
+    losses = {f"m{k}": np.full((60, 300, 1), float(k % 3 == 0)) for k in range(24)}
+    error = pg.Requirement(name="error", low=0, high=1, limit=0.1, two_valued=True)
+    family = pg.certify(losses, [error], reliability_target=0.8, seed=1)
+    text = str(family)
+    first, *rest = text.splitlines()
+    counts = Counter(str(d) for d in family.decisions.values())
+    assert counts["violation"] == 8
+    assert first == f"{counts['validated']} of 24 mechanisms validated, 0 unresolved, 8 violations"
+    assert [line for line in rest if ": m" in line][:9] == [
+        *(f"VIOLATION: m{k}" for k in range(0, 24, 3)), "VALIDATED: m1",
+    ]  # fmt: skip
+    assert rest[-1].startswith("  and 14 more mechanisms: .to_frame() has")
+    assert rest[-1].endswith("certificate[NAME] is one of them")
+    assert len(rest) == 21
+    # What is printed is what a notebook without HTML and a debugger show, too.
+    assert repr(family) == text
+    # A few are told whole.
+    few = pg.certify({k: losses[k] for k in ("m0", "m1")}, [error], reliability_target=0.8, seed=1)
+    assert str(few) == "\n\n".join(map(str, few.values()))
+
+
+def test_of_many_requirements_the_text_has_those_with_the_least_room() -> None:
+    limits = [
+        pg.Requirement(name=f"error {k}", low=0, high=1, limit=(k + 5) / 100) for k in range(60)
+    ]
+    certificate = pg.certify(
+        np.full((5, 200, 60), 0.3), limits[::-1],
+        reliability_target=0.5, seed=1,
+    )  # fmt: skip
+    text = str(certificate)
+    assert text.count("and 50 more requirements: ") == 2  # what was required, and what was seen
+    assert re.findall(r"^  (error \d+): limit", text, re.MULTILINE) == [
+        f"error {k}" for k in range(10)
+    ]
+    assert len(text.splitlines()) < 50

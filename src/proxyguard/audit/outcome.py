@@ -28,6 +28,7 @@ from proxyguard.audit.folder import (
 )
 from proxyguard.audit.rules import measures_in, required_by
 from proxyguard.certificate.picks import read_picks
+from proxyguard.certificate.wording import verdicts_text
 from proxyguard.documents.canonical import Plain, canonical_bytes
 from proxyguard.documents.certificate import (
     Advice,
@@ -331,10 +332,7 @@ class SealedCertificate:
         if self.predicate.text is not None:
             first = f"{self.lost} {WITH_ONE}\n" if self.lost else ""
             return first + self.predicate.text
-        return "\n".join(
-            f"{verdict.decision.upper()}: {verdict.mechanism}\n{verdict.sentence}"
-            for verdict in self.verdicts
-        )
+        return verdicts_text(self.verdicts)
 
     __repr__ = __str__
 

@@ -423,6 +423,8 @@ class Certificate(ShownAsPage):
     def __str__(self) -> str:
         return wording.mechanism_text(self)
 
+    __repr__ = __str__
+
     def to_dict(self) -> dict[str, Plain]:
         """Return the certificate as plain values, ready for JSON."""
         return {
@@ -500,6 +502,8 @@ class FamilyCertificate(ShownAsPage, Mapping[str, Certificate]):
 
     def __str__(self) -> str:
         return wording.family_text(self)
+
+    __repr__ = __str__
 
     def to_dict(self) -> dict[str, Plain]:
         """Return every certificate as plain values, ready for JSON."""

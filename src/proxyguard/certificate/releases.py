@@ -205,6 +205,8 @@ class ReleaseCertificate(ShownAsPage):
     def __str__(self) -> str:
         return wording.releases_text(self)
 
+    __repr__ = __str__
+
     def to_dict(self) -> dict[str, Plain]:
         """Return the verdicts as plain values, ready for JSON."""
         return {

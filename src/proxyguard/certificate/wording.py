@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from math import ceil, floor, log10
-from typing import TYPE_CHECKING
+from functools import partial
+from math import ceil, floor, inf, log10
+from typing import TYPE_CHECKING, Protocol
 
 from proxyguard.evidence.component import UNBOUNDED
 from proxyguard.modes.evidence import Decision, ReliabilityBound
@@ -40,10 +42,17 @@ BOUNDS_INSTEAD = (
     "bounds, and decided by them"
 )
 
-# Named releases that a text has room for.
-MOST_LISTED = 50
-# And one sentence.
+# Verdicts, or requirements, that a text lists; of more than these it has the worst few.
+MOST_PRINTED = 20
+WORST = 10
+# Mechanisms of a family of which each is printed whole.
+MOST_WHOLE = 5
+# Releases that one sentence has room for.
 MOST_NAMED = 5
+
+# In the order in which a summary has them.
+_FURTHEST = (Decision.VIOLATION, Decision.UNRESOLVED, Decision.VALIDATED)
+ALL_OF_THEM = ".to_frame() has a row for each release and requirement, .to_html() a page"
 
 _NEVER = (
     "that the release resembles the target distribution",
@@ -255,6 +264,66 @@ def mechanism_sentence(certificate: Certificate) -> str:
     )
 
 
+class SaidVerdict(Protocol):
+    """A verdict, in memory or as it was sealed."""
+
+    @property
+    def mechanism(self) -> str:
+        """What it is about."""
+
+    @property
+    def decision(self) -> Decision:
+        """What is decided."""
+
+    @property
+    def sentence(self) -> str:
+        """The decision in words."""
+
+
+def decisions_words(decisions: Collection[Decision], noun: str) -> str:
+    """Return how many verdicts there are of each kind.
+
+    >>> decisions_words([Decision.VIOLATION, Decision.VALIDATED], "release")
+    '1 of 2 releases validated, 0 unresolved, 1 violation'
+    """
+    made = Counter(decisions)
+    violations = counted(made[Decision.VIOLATION], "violation")
+    return (
+        f"{made[Decision.VALIDATED]:,} of {counted(len(decisions), noun)} validated, "
+        f"{made[Decision.UNRESOLVED]:,} unresolved, {violations}"
+    )
+
+
+def _few(lines: Iterable[str], what: str, where: str = ALL_OF_THEM) -> list[str]:
+    """Return lines, or of many the first ones and how to see the others."""
+    listed = list(lines)
+    if len(listed) <= MOST_PRINTED:
+        return listed
+    return [*listed[:WORST], f"  and {len(listed) - WORST:,} more {what}: {where}"]
+
+
+def verdicts_text(
+    verdicts: Sequence[SaidVerdict], noun: str = "verdict", where: str = ALL_OF_THEM
+) -> str:
+    """Return verdicts with their sentences; of many their counts and the worst of them.
+
+    Parameters
+    ----------
+    verdicts
+        Of mechanisms or releases, in the order of the declaration.
+    noun
+        What one of them is about.
+    where
+        How to see the rest.
+    """
+    told = [f"{v.decision.upper()}: {v.mechanism}\n{v.sentence}" for v in verdicts]
+    if len(verdicts) <= MOST_WHOLE:
+        return "\n".join(told)
+    worst = sorted(range(len(told)), key=lambda k: _FURTHEST.index(verdicts[k].decision))
+    counts = decisions_words([v.decision for v in verdicts], noun)
+    return "\n".join([counts, *_few((told[k] for k in worst), f"{noun}s", where)])
+
+
 def mechanism_text(certificate: Certificate) -> str:
     """Return the whole certificate as text."""
     evidence, claim = certificate.evidence, certificate.claim
@@ -263,7 +332,7 @@ def mechanism_text(certificate: Certificate) -> str:
         certificate.sentence,
         "",
         "Required of a release:",
-        *(f"  {line}" for line in required_of([evidence])),
+        *_few((f"  {line}" for line in required_of([evidence])), "requirements"),
         "",
         *_bound_lines(
             "lower bound",
@@ -306,7 +375,7 @@ def mechanism_text(certificate: Certificate) -> str:
         f"{_sizes(evidence.n_records, unit)}, "
         f"{counted(evidence.n_requirements, 'requirement')}, test {', '.join(tests)}, "
         f"mode {claim.mode}, {_design_phrase(evidence)}.",
-        *_requirement_lines(certificate),
+        *_few(_requirement_lines(certificate), "requirements"),
         "",
         "Not claimed: " + "; ".join(not_claimed(evidence.requirements)) + ".",
         _basis_line(certificate.basis, evidence.reading.seed, certificate.seed_given),
@@ -366,7 +435,9 @@ def _requirement_lines(certificate: Certificate) -> Iterable[str]:
     # The union bound over all that is printed as simultaneous, both sides of each.
     spent = Fraction(f"{evidence.bounds_level * n_bounds:.9g}")  # 0.05, not 0.05000000000000001
     level = confidence(min(Fraction(1), spent))
-    for j, requirement in enumerate(evidence.requirements):
+    order = range(evidence.n_requirements)
+    for j in order if len(order) <= MOST_PRINTED else sorted(order, key=partial(_room, evidence)):
+        requirement = evidence.requirements[j]
         if evidence.n_records[j] == 0:
             yield f"  {requirement.name}: limit {requirement.limit:g}, no record counts"
             continue
@@ -385,6 +456,21 @@ def _requirement_lines(certificate: Certificate) -> Iterable[str]:
             f"  {requirement.name}: limit {limit:g}{unit}, estimates {low} to {high}{unit}{read}"
             f"{_missing_phrase(evidence, j)}"
         )
+
+
+def _room(evidence: ReleaseEvidence, j: int, r: int | None = None) -> float:
+    """Return how far below its limit a requirement stays in one release, or in all of them, as a
+    share of its range."""
+    requirement = evidence.requirements[j]
+    if evidence.n_records[j] == 0:
+        return -inf
+    estimates = evidence.estimates[:, j]
+    worst = float(estimates.max() if r is None else estimates[r])
+    return (requirement.limit - worst) / (requirement.high - requirement.low)
+
+
+def _least_room(evidence: ReleaseEvidence, r: int) -> float:
+    return min(_room(evidence, j, r) for j in range(evidence.n_requirements))
 
 
 # Theory section 1: other tests hold whatever made losses missing.
@@ -415,8 +501,11 @@ def _sizes(n_records: Sequence[int], unit: str) -> str:
 
 
 def family_text(family: FamilyCertificate) -> str:
-    """Return the family's certificates one after the other."""
-    return "\n\n".join(str(certificate) for certificate in family.values())
+    """Return the family's certificates one after the other, or of many a summary."""
+    if len(family) <= MOST_WHOLE:
+        return "\n\n".join(str(certificate) for certificate in family.values())
+    where = f"{ALL_OF_THEM}; certificate[NAME] is one of them"
+    return verdicts_text(list(family.values()), "mechanism", where)
 
 
 def releases_sentence(certificate: ReleaseCertificate) -> str:
@@ -434,30 +523,25 @@ def releases_sentence(certificate: ReleaseCertificate) -> str:
 
 def releases_text(certificate: ReleaseCertificate) -> str:
     """Return the verdicts on named releases as text."""
-    claim = certificate.claim
+    claim, verdicts = certificate.claim, list(certificate.verdicts)
     requirements = certificate.requirements
     lines = [
-        f"{len(certificate.validated)} of {counted(len(certificate.verdicts), 'named release')} "
-        "validated",
+        decisions_words([v.decision for v in verdicts], "named release"),
         certificate.sentence,
         "",
         "Required of a release:",
-        *(f"  {line}" for line in required_of(certificate.evidence.values())),
+        *_few((f"  {line}" for line in required_of(certificate.evidence.values())), "requirements"),
         "",
     ]
-    for verdict in certificate.verdicts[:MOST_LISTED]:
-        why = (
-            f"violates {', '.join(verdict.violated)}"
-            if verdict.violated
-            else (f"least certain of {verdict.binding!r}")
-        )
-        lines.append(
-            f"  {verdict.member}/{verdict.release}: {verdict.decision.value} "
-            f"(adjusted p {verdict.adjusted:.3g}; {why})"
-        )
-    more = len(certificate.verdicts) - MOST_LISTED
-    if more > 0:
-        lines.append(f"  and {more:,} more, in to_frame() and to_dict()")
+    rows = {
+        f"{member}/{release}": (evidence, r)
+        for member, evidence in certificate.evidence.items()
+        for r, release in enumerate(evidence.releases)
+    }
+    if len(verdicts) > MOST_PRINTED:
+        lines.append("The furthest from validated:")
+        verdicts.sort(key=lambda v: (_FURTHEST.index(v.decision), _least_room(*rows[v.name])))
+    lines += _few((_named_line(v, *rows[v.name]) for v in verdicts), "releases")
     if claim.beta is not None:
         lines.append(f"Violations are called with {confidence(claim.beta)} confidence, separately.")
     lines += [
@@ -469,6 +553,25 @@ def releases_text(certificate: ReleaseCertificate) -> str:
         _basis_line(certificate.basis, certificate.seed, certificate.seed_given),
     ]
     return "\n".join(lines)
+
+
+def _named_line(verdict: NamedVerdict, evidence: ReleaseEvidence, r: int) -> str:
+    names = verdict.violated or (verdict.binding,)
+    asked = [j for j, q in enumerate(evidence.requirements) if q.name in names]
+    said = ", ".join(_of_limit(evidence, r, j) for j in asked)
+    certain = f"adjusted p {verdict.adjusted:.3g}; least certain of"
+    how = "violates" if verdict.violated else certain
+    return f"  {verdict.name}: {verdict.decision.value} ({how} {said})"
+
+
+def _of_limit(evidence: ReleaseEvidence, r: int, j: int) -> str:
+    """Return a requirement with what was estimated of a release beside its limit."""
+    requirement = evidence.requirements[j]
+    if evidence.n_records[j] == 0:
+        return f"{requirement.name!r}: no record counts"
+    limit, unit = requirement.limit, requirement.unit
+    estimate = rounded(float(evidence.estimates[r, j]), 4, up=True, than=limit)
+    return f"{requirement.name!r}: {estimate}{unit}, limit {limit:g}{unit}"
 
 
 def release_sentence(

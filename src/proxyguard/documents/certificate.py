@@ -384,7 +384,7 @@ class Decisions(Document):
     verdicts: tuple[VerdictRecord, ...]
     """The verdicts."""
     text: str | None = None
-    """All verdicts in words."""
+    """The verdicts in words; of many, how many there are of each kind, and the worst."""
     family: ReleaseFamily | None = None
     """Of named releases: what all verdicts have in common."""
     redraws: dict[str, tuple[str, ...]]
