@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -177,3 +178,37 @@ def test_check_says_what_no_outcome_can_mend(tmp_path: Path) -> None:
 def test_a_release_that_could_be_validated_is_told_as_a_fact(tmp_path: Path) -> None:
     checked = audit_of(tmp_path, "0.9", 1, 60).check()
     assert any("exactly the target's answers" in fact for fact in checked.facts)
+
+
+def test_what_named_releases_lacked_is_told_by_the_rule_that_foretold_it(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for name, seed, rows in (("target", 7, 60), ("pilot", 8, 60)):
+        people(rows, rows, seed, name).to_csv(tmp_path / "data" / f"{name}.csv", index=False)
+    for k in range(3):
+        rows = people(400, 400, 9 + k)
+        if k == 2:
+            rows["ill"] = "no"
+        rows.to_csv(tmp_path / "data" / f"r{k}.csv", index=False)
+    text = TEXT.replace("DESIGN", "").replace("QUERY", SHARE) + releases(3)
+    audit = Audit(tmp_path / "audit", home=tmp_path / "home", data=[tmp_path / "data"], workers=1)
+    audit.init(text.replace('limit = "0.1"', 'limit = "0.06"'))
+    asked = "Holm asks 0.017 of the first of 3 releases"
+    checked = audit.check()
+    assert any(asked in line for line in checked.facts + checked.warnings), checked
+    audit.run()
+    verdicts = {verdict.mechanism: verdict for verdict in audit.status().verdicts}
+    unresolved = [v for v in verdicts.values() if v.decision.value == "unresolved"]
+    assert len(unresolved) == 2
+    recorded = json.loads(audit.folder.read("advice.json"))["sizes"]
+    assert set(recorded) == {verdict.mechanism for verdict in unresolved}
+    assert any(recorded.values())
+    page = audit.folder.read("report.md").decode()
+    for verdict in unresolved:
+        assert asked in verdict.advice
+        assert "below its limit of 0.06" in verdict.advice
+        sizes = recorded[verdict.mechanism]
+        would = "no target of up to 5,000" if sizes is None else f"about {sizes['n']:,} records"
+        assert would in verdict.advice
+        assert verdict.advice.partition(". ")[0] in page.replace("\\", "")
+    assert not [v for v in verdicts.values() if v.advice and v not in unresolved]
+    assert audit.verify().good

@@ -51,7 +51,9 @@ def test_many_named_releases_are_told_by_decision(capsys: pytest.CaptureFixture[
     assert lines[0] == "✓ VALIDATED: 1 of 10 releases"
     at = lines.index("? UNRESOLVED: 9 of 10 releases")
     assert lines[at + 1] == "    r0, r1, r2, r3, r4 and 4 more"
-    assert lines[at + 4] == "    Binding requirement: a (5), b (4)"
+    assert lines[at + 3] == "    Binding requirement: a (5), b (4)"
+    assert lines[at + 4].startswith("    r0, what next: ")
+    assert sum(", what next: " in line for line in lines) == 10
     assert "? UNRESOLVED: m" in lines  # a claim about a mechanism stays a verdict of its own
     assert out.count("It is open.") == 2
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import proxyguard as pg
 from proxyguard.documents.certificate import AdvisedSizes, ReportAdvice
@@ -28,12 +29,12 @@ from proxyguard.report.advice import (
     NEAREST,
     REPETITIONS,
     Unsettled,
+    UnsettledRelease,
     advice_words,
     advise,
     find_sizes,
     law_of,
     nearest,
-    question_of,
     unit_deviations,
     unit_means,
 )
@@ -73,7 +74,7 @@ def test_a_workload_is_planned_with_the_requirements_nearest_to_their_limits() -
 def planned(case: Unsettled) -> Recommendation:
     """Return what the planner recommends where this target's estimates are the truth."""
     return recommend(
-        law_of(nearest(case)), question_of(case), seed=case.seed, repetitions=REPETITIONS,
+        law_of(nearest(case)), case.question, seed=case.seed, repetitions=REPETITIONS,
         effort=EFFORT, compare=False,
     )  # fmt: skip
 
@@ -109,7 +110,7 @@ def test_advice_and_plan_say_the_same_numbers(
 def test_the_planner_is_asked_what_was_registered() -> None:
     claim = Claim.of({"reliability_target": "0.75", "alpha": "0.02", "mode": "named"})
     case = unsettled(claim=claim, mechanisms=3, digits=3, design=pg.Independent())
-    question = question_of(case)
+    question = case.question
     assert (question.reliability_target, question.alpha) == (Fraction(3, 4), Fraction(1, 50))
     assert (question.mechanisms, question.digits, question.power) == (3, 3, 0.8)
     assert question.design == pg.Independent()
@@ -317,3 +318,78 @@ def test_the_advice_says_how_its_chance_was_computed() -> None:
                              deviations=np.array([0.44])))  # fmt: skip
     assert (alone.targets, alone.power_error) == (0, 0.0)
     assert "(a sum over all outcomes), planned" in alone.sentence
+
+
+SHARE = pg.Requirement(name="share", low=0, high=1, limit=0.1, two_valued=True)
+
+
+def unsettled_release(**changes: Any) -> UnsettledRelease:
+    """Return a named release whose share lies a little below its limit, one of five."""
+    values: dict[str, Any] = {
+        "mechanism": "target/spring", "claim": Claim.of({"mode": "releases"}), "design": pg.Iid(),
+        "requirements": (SHARE,), "means": np.array([[0.08]]), "deviations": np.array([0.27]),
+        "n": 400, "binding": "share", "estimates": np.array([0.08]), "upper": np.array([0.13]),
+        "pvalues": np.array([0.11]), "family": 5, "unresolved": 2,
+    }  # fmt: skip
+    return UnsettledRelease(**(values | changes))
+
+
+def test_the_records_advised_for_a_named_release_show_it_at_what_holm_asks_first() -> None:
+    said = advise(unsettled_release())
+    assert said.n is not None
+    assert said.R == 1
+
+    def chance(n: int) -> float:
+        """Return how often the exact binomial test of ``n`` records is at most alpha / 5."""
+        counts = np.arange(n + 1)
+        shown = binom.cdf(counts, n, 0.1) <= 0.05 / 5
+        return float(binom.pmf(counts, n, 0.08) @ shown)
+
+    assert chance(said.n) == pytest.approx(said.power, abs=2e-3)
+    assert 0.8 <= chance(said.n) < 0.86
+    assert chance(said.n // 2) < 0.8
+    for words in (
+        "'share' lies 0.02 below its limit of 0.1, and 400 records tell differences of 0.05",
+        "p-value 0.11", "Holm asks 0.01 of the first of 5 releases",
+        f"about {said.n:,} records (here 400)", "tested by binomial", "not a certified statement",
+    ):  # fmt: skip
+        assert words in said.sentence
+    alone = advise(unsettled_release(family=1))
+    assert alone.n is not None
+    assert alone.n < said.n
+    many = advise(unsettled_release(family=5000, n=5000))  # a level below what one draw may lose
+    assert many.n is not None
+    assert many.n > said.n
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"means": np.array([[0.12]]), "estimates": np.array([0.12])},
+     "lies 0.02 above its limit of 0.1"),
+    ({"means": np.array([[0.12]]), "estimates": np.array([0.12])},
+     "no number of records validates it, if that is near the truth"),
+    ({"means": np.array([[0.0999]])}, "no target of up to 5,000 records shows it"),
+    ({"design": pg.Weighted(max_weight=9, origin="design")}, "units weigh alike"),
+    ({"requirements": (replace(SHARE, group="women"),)}, "subgroups"),
+    ({"unresolved": 20}, "It is one of the 8 nearest of 20 unresolved releases."),
+])  # fmt: skip
+def test_what_is_in_the_way_of_a_named_release_is_told_without_sizes_too(
+    changes: dict[str, Any], words: str
+) -> None:
+    said = advise(unsettled_release(**changes))
+    assert words in said.sentence
+    assert "Holm asks 0.01 of the first of 5 releases" in said.sentence
+    assert (said.n is None) is ("nearest" not in words)
+
+
+def test_of_many_requirements_those_furthest_from_being_shown_are_told() -> None:
+    names = ("shown", "a", "b", "c", "d")
+    case = unsettled_release(
+        requirements=tuple(replace(SHARE, name=name) for name in names),
+        means=np.full((1, 5), 0.08), deviations=np.full(5, 0.27), estimates=np.full(5, 0.08),
+        upper=np.full(5, 0.13), pvalues=np.array([0.001, 0.2, 0.4, 0.3, 0.1]),
+    )  # fmt: skip
+    sentence = advice_words(case, None).sentence
+    told = [name for name in names if f"of '{name}' lies" in sentence]
+    assert told == ["a", "b", "c"]
+    assert sentence.index("'b'") < sentence.index("'c'") < sentence.index("'a'")
+    assert "; and 1 more. Holm" in sentence

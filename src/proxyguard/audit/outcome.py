@@ -15,6 +15,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from proxyguard.audit.folder import (
     ADVICE,
     CERTIFICATE,
@@ -34,6 +36,7 @@ from proxyguard.documents.certificate import (
     Advice,
     Correction,
     Predicate,
+    ReleaseVerdict,
     Report,
     ReportAdvice,
     VerdictRecord,
@@ -48,7 +51,10 @@ from proxyguard.modes.count import ValidCount
 from proxyguard.modes.evidence import Decision
 from proxyguard.modes.planning import planned
 from proxyguard.report.advice import (
+    MOST_ADVISED,
+    AdviceCase,
     Unsettled,
+    UnsettledRelease,
     advice_words,
     advise,
     find_sizes,
@@ -429,7 +435,7 @@ def audit_sources(folder: AuditFolder, journal: Journal) -> Sources:
 def advice_for(
     registry: Registry, predicate: Predicate, evidence: Evidence, recorded: Advice | None = None
 ) -> list[ReportAdvice]:
-    """Return what would settle each unresolved mechanism; nothing about named releases.
+    """Return what would settle each unresolved mechanism, and the nearest named releases.
 
     The sizes are those that were recorded with the certificate. An audit without such a record
     has them searched for.
@@ -452,11 +458,65 @@ def advice_record(registry: Registry, predicate: Predicate, evidence: Evidence) 
     return Advice(format=FORMAT, sizes=sizes) if sizes else None
 
 
-def unsettled_in(registry: Registry, predicate: Predicate, evidence: Evidence) -> list[Unsettled]:
-    """Return the unresolved mechanisms of a certificate as the planner takes them."""
+def unsettled_in(
+    registry: Registry, predicate: Predicate, evidence: Evidence
+) -> Sequence[AdviceCase]:
+    """Return the unresolved verdicts of a certificate as the planner takes them."""
+    if registry.declaration.claim.level == "mechanism":
+        return _unsettled_mechanisms(registry, predicate, evidence)
+    return _unsettled_releases(registry, predicate, evidence)
+
+
+def _seed_of(registry: Registry) -> int:
+    """Return a seed that the same audit has wherever it is asked."""
+    return int(registry.digest[:8], 16)
+
+
+def _unsettled_releases(
+    registry: Registry, predicate: Predicate, evidence: Evidence
+) -> list[UnsettledRelease]:
+    """Return the unresolved named releases that are nearest to being validated."""
     declaration = registry.declaration
-    if declaration.claim.level != "mechanism":
-        return []
+    unresolved = sorted(
+        (
+            verdict for verdict in predicate.verdicts
+            if isinstance(verdict, ReleaseVerdict) and verdict.decision is Decision.UNRESOLVED
+        ),
+        key=lambda verdict: verdict.pvalue,
+    )  # fmt: skip
+    cases = []
+    for verdict in unresolved[:MOST_ADVISED]:
+        member, group = declaration.member(verdict.member), evidence.groups[verdict.member]
+        requirements = tuple(m.requirement for m in measures_in(registry, member))
+        row = group.releases.index(verdict.release)
+        derived = group.derived
+        cases.append(
+            UnsettledRelease(
+                mechanism=verdict.mechanism,
+                claim=declaration.claim.to_claim(),
+                design=member.target.sampling_design,
+                requirements=requirements,
+                means=unit_means(group, requirements)[[row]],
+                deviations=unit_deviations(group),
+                n=max(column.n for column in group.columns),
+                binding=verdict.binding,
+                seed=_seed_of(registry),
+                digits=declaration.digits,
+                estimates=np.array(derived.estimates[row], dtype=np.float64),
+                upper=np.array(derived.upper[row], dtype=np.float64),
+                pvalues=np.array(derived.pvalues[row], dtype=np.float64),
+                family=len(predicate.verdicts),
+                unresolved=len(unresolved),
+            )
+        )
+    return cases
+
+
+def _unsettled_mechanisms(
+    registry: Registry, predicate: Predicate, evidence: Evidence
+) -> list[Unsettled]:
+    """Return the unresolved mechanisms."""
+    declaration = registry.declaration
     (member,) = declaration.members
     requirements = tuple(m.requirement for m in measures_in(registry, member))
     shares = set((declaration.claim.shares or {}).values())
@@ -479,8 +539,7 @@ def unsettled_in(registry: Registry, predicate: Predicate, evidence: Evidence) -
                 n=max(column.n for column in group.columns),
                 mechanisms=len(predicate.verdicts),
                 binding="" if binding is None else binding.requirement,
-                # Of the registry, so that the same audit has the same seed wherever it is asked.
-                seed=int(registry.digest[:8], 16),
+                seed=_seed_of(registry),
                 sequential=declaration.claim.sequential,
                 unequal=len(shares) > 1,
                 digits=declaration.digits,

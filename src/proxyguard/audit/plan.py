@@ -54,7 +54,7 @@ from proxyguard.modes.planning import (
     weighted_strata,
 )
 from proxyguard.plan.law import NEAREST, Law, Others, nearest_requirements, pilot_law
-from proxyguard.plan.question import Question
+from proxyguard.plan.question import Question, about_one_release
 from proxyguard.plan.recommend import needs
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import (
@@ -205,7 +205,7 @@ def _named_words(declaration: Declaration) -> str:
     said = "a plan is about mechanisms; this declaration names releases"
     if declaration.candidate or not declaration.release:
         return said
-    level = Fraction(declaration.claim.alpha) / len(declaration.release)
+    asked = about_one_release(Fraction(declaration.claim.alpha) / len(declaration.release))
     designs = [member.target.sampling_design for member in declaration.members]
     clustered = any(clusters_of(design) is not None for design in designs)
     # Such a plan counts units that weigh alike: of others its chance is no bound.
@@ -219,8 +219,9 @@ def _named_words(declaration: Declaration) -> str:
         )
     return (
         f"{said}. The chance that a good one is validated is {words} of proxyguard plan "
-        "--releases 1 --reliability 1 --reliability-target 0.0001 --mode direct --spread 0 --alpha "
-        f"{floor(level * 10**6) / 10**6:g} --records {'CLUSTERS' if clustered else 'RECORDS'} "
+        f"--releases {asked.releases} --reliability 1 --reliability-target {asked.target:g} --mode "
+        f"{asked.modes[0]} --spread 0 --alpha {floor(asked.level * 10**6) / 10**6:g} --records "
+        f"{'CLUSTERS' if clustered else 'RECORDS'} "
         "--require name=...,limit=...,margin=...,sd=..., a --require for each "
         f"requirement{note}"
     )

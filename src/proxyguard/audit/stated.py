@@ -121,9 +121,7 @@ def stated_not_checked(registry: Registry) -> tuple[Stated, ...]:
             "verify --with-target",
         ),
     ]
-    if declaration.claim.level == "mechanism":
-        words = "the sizes that are suggested where a verdict is unresolved"
-        statements.append(("advice", words))
+    statements.append(("advice", "the sizes that are suggested where a verdict is unresolved"))
     if any(member.target.losses is None for member in declaration.members):
         statements += _about_draws(declaration)
     if declaration.pilot:

@@ -391,13 +391,16 @@ def _show_named(verdicts: Sequence[StandingVerdict]) -> None:
         say(f"{_mark(decided[0])}: {len(decided)} of {len(verdicts)} releases{lost}",
             style=_style(decided[0]))  # fmt: skip
         say(some([v.mechanism for v in decided], MOST_NAMED), indent="    ")
-        for line in dict.fromkeys(line for v in decided for line in (v.sentence, v.advice) if line):
+        for line in dict.fromkeys(v.sentence for v in decided):
             each = line.replace("this release", "each of these releases")
             say(each if decided[1:] else line, indent="    ")
         binding = Counter(v.binding for v in decided if v.binding).most_common(MOST_NAMED)
         if binding:
             counts = ", ".join(f"{name} ({count})" for name, count in binding)
             say(f"Binding requirement: {counts}", indent="    ")
+        for verdict in decided:
+            if verdict.advice:
+                say(f"{verdict.mechanism}, what next: {verdict.advice}", indent="    ")
 
 
 def _verdict_lines(verdict: StandingVerdict) -> Iterator[str]:

@@ -602,12 +602,12 @@ class AdvisedSizes(Document):
 
 
 class Advice(Document):
-    """`advice.json`: sizes that would probably settle each unresolved mechanism."""
+    """`advice.json`: sizes that would probably settle each unresolved mechanism or release."""
 
     format: Format
     """The format of this document."""
     sizes: dict[str, AdvisedSizes | None]
-    """By mechanism; nothing where no sizes are advised."""
+    """By mechanism or named release; nothing where no sizes are advised."""
 
 
 class ReportStep(Document):
@@ -680,7 +680,7 @@ class ReportAdvice(Document):
     """What would settle an unresolved verdict on a fresh target."""
 
     mechanism: str
-    """The mechanism."""
+    """The mechanism, or the named release."""
     binding: str
     """The requirement that most releases are held up by."""
     reliability: float

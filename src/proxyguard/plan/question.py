@@ -14,7 +14,7 @@ from math import ceil, floor
 import numpy as np
 
 from proxyguard.errors import RegistryError, UnsupportedDesign
-from proxyguard.modes.catalog import planned_mode, planned_names
+from proxyguard.modes.catalog import DEFAULT, planned_mode, planned_names
 from proxyguard.modes.planning import Planned, Setting, Way, oracle_releases, weighted_strata
 from proxyguard.plan.law import Law
 from proxyguard.registry.design import (
@@ -256,6 +256,22 @@ class Question:
             left = budget - self.release_cost * releases
             most = min(most, floor(left / self.each_record + 1e-9))
         return most
+
+
+def about_one_release(level: Fraction) -> Question:
+    """Return the question whether one named release is shown to be good at this level.
+
+    It is that about a mechanism of which one draw is taken, and all are valid: its chance of
+    validation is the release's. What is left open is said by `dataclasses.replace`.
+
+    Parameters
+    ----------
+    level
+        What Holm asks of the smallest p-value of the family.
+    """
+    # The score loses what is asked for to the draw: a fiftieth of the level at the most.
+    least = min(Fraction(1, 10_000), level / 50)
+    return Question(reliability_target=least, alpha=level, releases=1, modes=(DEFAULT,))
 
 
 def _unequal(design: Design) -> str:

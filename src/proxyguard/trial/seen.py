@@ -503,17 +503,17 @@ class SeenRecord:
                 f"{percent(claim.target)} could succeed, of whatever size."
             )
         every = len(case.requirements)
-        case = nearest(case)  # of the valid releases, of which there are some
+        near = nearest(case)  # of the valid releases, of which there are some
         # The audit that follows, and no other: its tests, its mode, its sizes.
-        tests = tuple(dict.fromkeys(claim.tests(self.design, case.requirements)))
+        tests = tuple(dict.fromkeys(claim.tests(self.design, near.requirements)))
         question = Question(
             reliability_target=str(claim.target), n=fresh, releases=case.releases,
             modes=(claim.mode,), tests=tests, mechanisms=len(self._mechanisms),
         )  # fmt: skip
         plan = recommend(
-            law_of(case), question, seed=seed, repetitions=REPETITIONS, effort=EFFORT, compare=False
+            law_of(near), question, seed=seed, repetitions=REPETITIONS, effort=EFFORT, compare=False
         )
-        kept = len(case.requirements)  # of fewer requirements more releases score
+        kept = len(near.requirements)  # of fewer requirements more releases score
         most = (
             "" if kept == every else f"at most (the {kept} of {every:,} nearest to their limits) "
         )
