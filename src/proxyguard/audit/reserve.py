@@ -487,9 +487,10 @@ def refuse_leaks(declaration: Declaration, overlaps: list[Overlap]) -> None:
         if said[overlap.member] is None:
             raise TargetReused(
                 f"{overlap.twins} records of the target have the values of a {overlap.role} "
-                f"record ({overlap.columns}), about {float(overlap.expected_twins):.0f} would by "
-                "coincidence; take them out of development, or say in target.coincidence why they "
-                "are other records, and the certificate says that its guarantee rests on that"
+                f"record ({overlap.columns}), where two parts of one table would have about "
+                f"{float(overlap.expected_twins):.0f}; take them out of development, or say in "
+                "target.coincidence why they are other records, and the certificate says that its "
+                "guarantee rests on that"
             )
 
 
@@ -690,6 +691,6 @@ def lineage_words(lineage: Sequence[Overlap]) -> str:
         elif overlap.twins:
             words.append(
                 f"{overlap.twins} target records have value twins in {where}, "
-                f"{overlap.expected_twins} expected by coincidence"
+                f"{overlap.expected_twins} expected from how often values repeat"
             )
     return "; ".join(words) or "the lineage store of this home knows no earlier use"

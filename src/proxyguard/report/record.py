@@ -539,7 +539,7 @@ def lineage_table(ledger: Entries) -> ReportTable:
     )
     return table(
         "Target records met elsewhere",
-        ("audit", "role", "records", "the same records", "value twins", "expected by coincidence"),
+        ("audit", "role", "records", "the same records", "value twins", "expected from repeats"),
         [
             (o.audit, o.role, str(o.records), str(o.shared), str(o.twins), o.expected_twins)
             for o in met
@@ -553,9 +553,12 @@ def _twin_words(met: Sequence[Overlap]) -> str:
     words = "Value twins are records with the same values that no table shows to be the same ones."
     many = [f"{overlap.role} of {overlap.audit}" for overlap in met if overlap.excess]
     if not many:
-        return f"{words} They are no more than coincidence explains, and are not counted as reuse."
+        return (
+            f"{words} Two parts of one table whose values repeat as often have as many: they are "
+            "not counted as reuse."
+        )
     return (
-        f"{words} Those in {', '.join(many)} are more than coincidence explains: they are "
+        f"{words} Those in {', '.join(many)} are more than repeated values explain: they are "
         "taken for the same records under another coding."
     )
 
