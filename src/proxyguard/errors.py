@@ -121,27 +121,46 @@ class UnreadValue(TableError):
     column
         The column.
     row
-        Its row among the records that were read, from 0.
+        The row of its table, from 0.
     holds
         What the column holds, in words.
     remedy
         What to do.
+    release
+        Whether it is a table's whose reading was sealed before it was made.
+    more
+        How many further values of the column cannot be read.
+    others
+        The same of other columns of the table.
     table
-        The table that rows are counted in, where it is a file.
+        The table, where it is a file.
     """
 
     def __init__(
-        self, column: str, row: int, holds: str, remedy: str, *, table: str | None = None
-    ) -> None:
+        self, column: str, row: int, holds: str, remedy: str, *, release: bool = False,
+        more: int = 0, others: Sequence[UnreadValue] = (), table: str | None = None,
+    ) -> None:  # fmt: skip
         self.column, self.row, self.holds, self.remedy = column, row, holds, remedy
-        where = "row" if table is None else f"{table}, row"
-        super().__init__(
-            f"column {column!r} {holds}, and {where} {row + 1} has none that can be read; {remedy}"
-        )
+        self.release, self.more, self.others = release, more, tuple(others)
+        self.place = f"row {row + 1}" + (f" and {more:,} more" if more else "")
+        where = self.place if table is None else f"{table}, {self.place}"
+        has = "have" if more else "has"
+        self.words = f"column {column!r} {holds}, and {where} {has} none that can be read"
+        also = [f"{error.column!r}, {error.place}" for error in self.others[:8]]
+        also += [f"{len(self.others) - 8} more columns"] if len(self.others) > 8 else []
+        same = f"; the same of {'; '.join(also)}" if also else ""
+        if release:
+            remedy = "mend the release; how columns are read is sealed with the target"
+        super().__init__(f"{self.words}{same}; {remedy}")
 
-    def within(self, table: str, row: int) -> UnreadValue:
-        """Return the same error, with the row of the file that the record was taken from."""
-        return UnreadValue(self.column, row, self.holds, self.remedy, table=table)
+    def within(
+        self, table: str | None = None, *, others: Sequence[UnreadValue] = ()
+    ) -> UnreadValue:
+        """Return the same error, of a table by its name, or with those of other columns."""
+        return UnreadValue(
+            self.column, self.row, self.holds, self.remedy, release=self.release,
+            more=self.more, others=others or self.others, table=table,
+        )  # fmt: skip
 
 
 class DrawError(ProxyGuardError):

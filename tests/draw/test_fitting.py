@@ -369,7 +369,7 @@ FRAME = pd.DataFrame({"a": [1.0, np.nan], "b": [-0.0, 2.5], "y": ["x", "é\n"]})
 
 
 def test_a_table_crosses_as_it_is() -> None:
-    received = SCHEMA.received(SCHEMA.sent(FRAME.set_index(pd.Index([7, 7]))))
+    received = SCHEMA.received(SCHEMA.sent(SCHEMA.records(FRAME.set_index(pd.Index([7, 7])))))
     pd.testing.assert_frame_equal(received, FRAME)
     assert table_bytes(received) == table_bytes(FRAME)
 
@@ -391,7 +391,7 @@ def test_a_table_crosses_as_it_is() -> None:
     ],
 )
 def test_a_table_that_is_not_what_it_says_is_refused(old: bytes, new: bytes) -> None:
-    content = SCHEMA.sent(FRAME)
+    content = SCHEMA.sent(SCHEMA.records(FRAME))
     assert old in content
     with pytest.raises(TableError, match="was sent"):
         SCHEMA.received(content.replace(old, new, 1))

@@ -122,7 +122,16 @@ def test_what_does_not_read_so_is_named_by_its_row_and_not_shown(
     assert f"row {row + 1} has none" in str(no.value)
     assert words in str(no.value)
     assert str(values[row]) not in str(no.value)
-    assert "table.csv, row 8 has none" in str(no.value.within("table.csv", 7))
+    assert f"table.csv, row {row + 1} has none" in str(no.value.within("table.csv"))
+
+
+def test_all_columns_that_cannot_be_read_are_named_at_once_by_their_rows_in_the_table() -> None:
+    frame = pd.DataFrame({"a": ["1", "x", "y"], "b": ["1", "2", "3"], "c": ["u", "2", "3"]})
+    with pytest.raises(UnreadValue) as no:
+        typed(frame.set_axis([4, 7, 9]), dict.fromkeys("abc", "number"), ())
+    assert "column 'a' holds numbers, and row 8 and 1 more have none" in str(no.value)
+    assert "; the same of 'c', row 5; mend" in str(no.value)
+    assert "'b'" not in str(no.value)
 
 
 @pytest.mark.parametrize(

@@ -310,7 +310,7 @@ def test_a_text_among_numbers_is_named_by_row_and_column(wrong: str) -> None:
 
 
 def test_the_first_of_several_wrong_values_is_named() -> None:
-    with pytest.raises(TableError, match="row 2 has none"):
+    with pytest.raises(TableError, match="row 2 and 1 more have none"):
         typed(text_frame(x=["1", "a", "b"]), {"x": "number"}, MISSING)
 
 

@@ -101,7 +101,7 @@ def divide(member: Member, data: DataFolders) -> Division:
         else:
             training, validation, chosen = block_rows(raw, member)
             every = rest = np.concatenate([training, validation])
-        whole = raw.take(np.arange(len(raw)))
+        whole = raw.take()
         kept = _claimed(raw, target, chosen)
         lost = len(chosen) - len(kept)
         gaps = 1.0 - len(rest) / max(len(every), 1)

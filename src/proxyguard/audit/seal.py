@@ -278,11 +278,9 @@ def prepare_member(
     kinds = kinds_of_member(member, division.development)
     development = read_development(member, division, kinds)
     try:
-        # By their rows in the table: what is wrong with a record is told by its row there.
-        records = division.target.set_axis(division.positions)
-        check_target(member, records, kinds, development)
+        check_target(member, division.target, kinds, development)
     except UnreadValue as error:
-        raise error.within(member.target.files[0], int(division.positions[error.row])) from None
+        raise error.within(member.target.files[0]) from None
     check_surveyed(member, division)
     # The files of these parts are in clear: what nothing needs, such as a name, is in none.
     kept = {name: kind for name, kind in kinds.items() if name not in member.withheld}
@@ -304,14 +302,13 @@ def read_development(member: Member, division: Division, kinds: dict[str, str]) 
     Raises
     ------
     UnreadValue
-        A value is of another kind; it has the row of the file.
+        A value is of another kind.
     """
     target = member.target
     try:
         return typed(division.development, kinds, target.read.missing, member.columns)
     except UnreadValue as error:
-        row = error.row if division.rest is None else division.rest[error.row]
-        raise error.within(str(target.table or member.development.table), int(row)) from None
+        raise error.within(str(target.table or member.development.table)) from None
 
 
 def _count_members(

@@ -22,8 +22,10 @@ from proxyguard.draw.protocol import (
     Learner,
     Seed,
     coin_bits,
+    learnable,
     member_bits,
     members_in,
+    outcomes,
 )
 from proxyguard.draw.sources import (
     Described,
@@ -34,7 +36,7 @@ from proxyguard.draw.sources import (
 )
 from proxyguard.errors import DrawError
 from proxyguard.models.stored import model_bytes
-from proxyguard.tables.columns import have_value, with_dates
+from proxyguard.tables.columns import with_dates
 from proxyguard.tables.files import (
     as_frame,
     content_digest,
@@ -95,9 +97,9 @@ class Fitter:
         seed.taken = list(made.stages)
         fitted, unlabelled = None, made.unlabelled
         if self._learner is not None:
-            learnable = self._learnable(release)
-            unlabelled += len(release) - len(learnable)
-            fitted = self._learner.fit(learnable, self._validation, seed)
+            known = learnable(release, self._outcome)
+            unlabelled += len(release) - len(known)
+            fitted = self._learner.fit(known, self._validation, seed)
         said = FittedRelease(
             seed=made.seed,
             rows=len(release),
@@ -114,15 +116,6 @@ class Fitter:
         )
         model = b"" if fitted is None else model_bytes(fitted.estimator)
         return Answer(said, table_bytes(release), model)
-
-    def _learnable(self, release: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows that are learned from: those with an outcome, where some may lack it."""
-        if self._outcome is None or self._outcome.missing is None:
-            return release
-        known = have_value(release[self._outcome.column], self._outcome.missing)
-        if not known.any():
-            raise DrawError(f"no row of the release has an outcome {self._outcome.column!r}")
-        return release if known.all() else release[known].reset_index(drop=True)
 
 
 def _text(number: float | None) -> str | None:
@@ -199,6 +192,7 @@ class Worker:
 
     def draw(self, seed: Seed, table: object = _ALONE) -> tuple[Made, bytes]:
         """Return what is said of one draw, and its table as bytes."""
+        job = self._job
         # What `draw_many` gave in the place of a release: this seed fails, and the others stay.
         if isinstance(table, DrawError):
             raise table
@@ -226,7 +220,7 @@ class Worker:
         named = member_bits(seed, self._source_rows)
         if self._source is not None:
             named = coin_bits(int(seed), self._source_rows)
-        frame = as_frame(table, "the release")
+        frame = as_frame(table, "the release").reset_index(drop=True)
         made = Made(
             seed=int(seed),
             stages=list(seed.taken),
@@ -235,7 +229,13 @@ class Worker:
             computed=dict(seed.facts),
             unlabelled=self._schema.unlabelled(frame),
         )
-        return made, self._schema.sent(frame)
+        records = self._schema.records(frame)
+        learned = job.procedure is not None and not job.predictions
+        if len(records) and learned and job.outcome is not None:
+            # Told here by its row: what is sent has no trace of rows that were left out.
+            known = learnable(records, job.outcome)
+            outcomes(known[job.outcome.column], job.outcome, "the release")
+        return made, self._schema.sent(records)
 
     def _tossed(self, seed: Seed) -> Generator:
         """Return the generator made anew, and prepared on the rows of this draw's coins alone.

@@ -25,7 +25,7 @@ from proxyguard.printable import did_you_mean, found
 from proxyguard.registry.fields import number
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.fingerprint import canonical_value
-from proxyguard.tables.columns import Series, as_text, row_name
+from proxyguard.tables.columns import Series, as_text, have_value, row_name
 from proxyguard.tables.files import read_file
 
 if TYPE_CHECKING:
@@ -378,6 +378,16 @@ LACKING = (
 def lost_texts(outcome: Outcome) -> set[str]:
     """Return the texts, in canonical form, that stand for a missing outcome, where it may be."""
     return {"", *map(canonical_value, outcome.missing or ())}
+
+
+def learnable(release: pd.DataFrame, outcome: Outcome | None) -> pd.DataFrame:
+    """Return the rows that are learned from: those with an outcome, where some may lack it."""
+    if outcome is None or outcome.missing is None:
+        return release
+    known = have_value(release[outcome.column], outcome.missing)
+    if not known.any():
+        raise DrawError(f"no row of the release has an outcome {outcome.column!r}")
+    return release if known.all() else release[known]
 
 
 def outcomes(values: OutcomeValues, outcome: Outcome, where: str, *, secret: bool = False) -> Array:

@@ -89,6 +89,7 @@ def typed(
     import pandas as pd
 
     read: dict[str, Series | pd.Series[float] | NDArray[np.float64]] = {}
+    unread: list[UnreadValue] = []
     check_names(frame)
     declared = columns or {}
     doubles = doubles_in(frame)
@@ -100,12 +101,16 @@ def typed(
             read[name] = doubles[name]
         else:
             part = declared.get(name, ColumnPart())
-            texts = kind == "text"
-            read[name] = (
-                _texts(frame[name], part, missing)
-                if texts
-                else _numbers(frame[name], missing, part, release)
-            )
+            try:
+                read[name] = (
+                    _texts(frame[name], part, missing)
+                    if kind == "text"
+                    else _numbers(frame[name], missing, part, release)
+                )
+            except UnreadValue as error:  # all columns are told at once
+                unread.append(error)
+    if unread:
+        raise unread[0].within(others=unread[1:])
     # Without columns there are no records, however many rows the frame has.
     return pd.DataFrame(read, index=frame.index if read else None)
 
@@ -190,7 +195,13 @@ def _numbers(
     """Return a column as doubles, its texts read as it is declared."""
     numbers, unread = numbers_in(values, missing, part, release=release)
     if unread.any():
-        raise _unread(str(values.name), int(np.argmax(unread)), notation_of(part))
+        place = int(np.argmax(unread))
+        row = _row(values, place)
+        holds, remedy = _how_read(str(values.name), notation_of(part))
+        raise UnreadValue(
+            str(values.name), row if isinstance(row, int) else place, holds, remedy,
+            release=release, more=int(unread.sum()) - 1,
+        )  # fmt: skip
     return numbers
 
 
@@ -258,20 +269,19 @@ def _in_notation(texts: Series, notation: Notation, release: bool) -> pd.Series[
     return pd.Series(known[codes], index=texts.index, name=texts.name, dtype=np.float64)
 
 
-def _unread(name: str, row: int, notation: Notation | None) -> UnreadValue:
+def _how_read(name: str, notation: Notation | None) -> tuple[str, str]:
+    """Return what a column holds, and what to do about a value that is none of it."""
     key = toml_key(name)
     if notation is not None:
-        return UnreadValue(
-            name, row, f"is declared to hold {notation}",
+        return f"is declared to hold {notation}", (
             f"mend it, or change columns.{key} in audit.toml: its notation, texts that stand for a "
-            'missing value, missing = ["..."], or kind = "category"',
-        )  # fmt: skip
-    return UnreadValue(
-        name, row, "holds numbers",
+            'missing value, missing = ["..."], or kind = "category"'
+        )
+    return "holds numbers", (
         f"mend it, or write in audit.toml, under [columns], {key} = "
         '{ missing = ["..."] } for texts that stand for a missing value, '
-        '{ kind = "number", thousands = "," } for another notation, or { kind = "category" }',
-    )  # fmt: skip
+        '{ kind = "number", thousands = "," } for another notation, or { kind = "category" }'
+    )
 
 
 def notation_of(part: ColumnPart) -> Notation | None:
@@ -326,9 +336,15 @@ def row_name(values: object, place: int) -> str:
 
     The row and never the value: whoever reads the message may not be one who may read that.
     """
+    row = _row(values, place)
+    return f"row {row + 1 if isinstance(row, int) else row}"
+
+
+def _row(values: object, place: int) -> object:
+    """Return the row of its table that a value stands in, from 0; of a named row its name."""
     label = getattr(values, "index", range(place + 1))
     known = label[place] if not callable(label) else place
-    return f"row {int(known) + 1 if isinstance(known, int | np.integer) else known}"
+    return int(known) if isinstance(known, int | np.integer) else known
 
 
 def doubles_in(frame: pd.DataFrame) -> dict[str, NDArray[np.float64]]:

@@ -220,12 +220,18 @@ class RawTable:
             frame = _parse(self._lines, self._reading, self._header, only=name)
         return [str(text) for text in frame[name]]
 
-    def take(self, positions: Positions) -> pd.DataFrame:
-        """Return these rows: text as it stands in the file, or the types of a Parquet file."""
+    def take(self, positions: Positions | None = None) -> pd.DataFrame:
+        """Return these rows, or all: text as it stands in the file, or a Parquet file's types.
+
+        The index has their rows in the file, by which messages name them.
+        """
         if self._arrow is not None:
-            return to_frame(self._arrow.take(pa.array(positions)), self._path.name)
-        lines = [self._lines[i] for i in positions]
-        return _parse(lines, self._reading, self._header)
+            chosen = self._arrow if positions is None else self._arrow.take(pa.array(positions))
+            frame = to_frame(chosen, self._path.name)
+        else:
+            lines = self._lines if positions is None else [self._lines[i] for i in positions]
+            frame = _parse(lines, self._reading, self._header)
+        return frame if positions is None else frame.set_axis(positions)
 
 
 def read_file(path: Path) -> bytes:
@@ -599,8 +605,7 @@ def read_table(
     path: Path, reading: TableReading, content: bytes | None = None, *, own_separator: bool = False
 ) -> pd.DataFrame:
     """Return a whole table file as text or as the types of a Parquet file; see `RawTable`."""
-    raw = RawTable(path, reading, content, own_separator=own_separator)
-    return raw.take(np.arange(len(raw)))
+    return RawTable(path, reading, content, own_separator=own_separator).take()
 
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -678,7 +683,8 @@ class Schema:
             kinds = {str(c): "number" for c in frame.columns if is_prediction(str(c))}
         elif self.labelled in frame.columns:
             known = have_value(frame[self.labelled], self.missing)
-            frame = frame if known.all() else frame[known].reset_index(drop=True)
+            # By their rows in the table, which errors name.
+            frame = frame if known.all() else frame[known]
         return typed(frame, dict(kinds), self.missing, self.columns, release=True)
 
     def unlabelled(self, frame: pd.DataFrame) -> int:
@@ -691,15 +697,14 @@ class Schema:
         """Return the digest of a table's records."""
         return content_digest(self.records(frame))
 
-    def sent(self, frame: pd.DataFrame) -> bytes:
-        """Return a table's records as they leave the process that drew them.
+    def sent(self, records: pd.DataFrame) -> bytes:
+        """Return the records of a table as they leave the process that drew them.
 
         A line of JSON says the columns, the rows, and the different texts of each column of
         text; then come the columns, doubles or the numbers of texts.
         """
         import pandas as pd
 
-        records = self.records(frame)
         texts: dict[str, list[str]] = {}
         body = []
         for name in records.columns:

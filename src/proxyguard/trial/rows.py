@@ -116,7 +116,7 @@ def read_source(source: object, what: str, notes: list[str] | None = None) -> pd
     if isinstance(source, str | Path):
         _refuse_no_table(Path(source))
         raw = RawTable(Path(source), TableReading(), own_separator=True)
-        frame = raw.take(np.arange(len(raw)))
+        frame = raw.take()
         if raw.recoded and notes is not None:
             notes.append(recoded_note(Path(source).name))
     else:
@@ -152,7 +152,7 @@ def csv_bytes(frame: pd.DataFrame, separator: str) -> bytes:
     writer.writerows(zip(*texts.values(), strict=True))
     content = text.getvalue().encode()
     raw = RawTable(Path("fresh.csv"), TableReading(separator=separator), content)
-    again = raw.take(np.arange(len(raw)))
+    again = raw.take()
     for name, values in texts.items():
         if len(again) != len(frame) or list(again[name]) != [str(t).strip() for t in values]:
             raise TableError(
