@@ -201,12 +201,11 @@ class TestNamedFile(GeneratorConformance):
     def test_a_file_that_lacks_a_column_or_is_missing_is_refused(self) -> None:
         path = self.folder / "short.csv"
         path.write_text("x\n1\n")
-        with pytest.raises(TableError, match=r"short\.csv lacks the columns \['y'\]"):
-            NamedFile(str(path), {}).prepare(source(), np.random.default_rng(0))
-        with pytest.raises(TableError, match="no table at"):
-            NamedFile(str(self.folder / "absent.csv"), {}).prepare(
-                source(), np.random.default_rng(0)
-            )
+        for name, told in (("short.csv", 'lacks the columns "y"'), ("absent.csv", "no table at")):
+            named = NamedFile(str(self.folder / name), {})
+            named.prepare(source(), np.random.default_rng(0))
+            with pytest.raises(TableError, match=told):
+                named.draw(Seed(0))
 
 
 class TestStoredPredictions(GeneratorConformance):

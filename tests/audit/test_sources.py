@@ -706,6 +706,56 @@ def test_check_names_bad_files_before_anything_is_sealed(tmp_path: Path, data: P
     assert [one for one in found.warnings if "4.csv is empty" in one]
 
 
+def test_check_finds_what_no_draw_of_a_file_could_learn_from(
+    make: Callable[..., Audit], data: Path, here: None
+) -> None:
+    alone = [line for line in lines(80, 51) if not line.endswith("no")]
+    put(data / "releases" / "1.csv", alone)
+    audit = make()
+    (told,) = [one for one in audit.check().warnings if "counts as failed" in one]
+    assert told.startswith("files, seed 101: releases/1.csv has one class only")
+
+
+# What is wrong with a file, and what is told of it; a value of it is not.
+WRONG: Mapping[str, Callable[[list[str]], list[str]]] = {
+    "column 'first' holds numbers, and a.csv, row 3 and 1 more have none that can be read; the "
+    "same of b.csv, row 4; mend it, or write in audit.toml, under [columns], first = { missing":
+        lambda all_: all_,
+    "column 'second' holds numbers, and a.csv, row 3 has none": lambda all_: all_,
+    "c.csv has one class only": lambda all_: [x for x in all_ if not x.endswith("no")],
+    "d.csv: column 'second' has missing values, which the learner 'fixed_logistic' does not":
+        lambda all_: [*all_, "1,,yes"],
+    'e.csv lacks the columns "label" of the source; if it was made without them, write lacks':
+        lambda all_: [x.rpartition(",")[0] for x in all_],
+    "f.csv has no record": lambda all_: all_[:1],
+    "g.csv: 'label' is declared with positive": lambda all_: [*all_, "1,2,kanske"],
+}  # fmt: skip
+
+
+def test_check_finds_all_that_would_stop_the_draw_of_named_releases(
+    tmp_path: Path, data: Path
+) -> None:
+    files = {f"{sign}.csv": spoil(lines(80, 50)) for sign, spoil in zip("abcdefg", [
+        lambda all_: [*all_[:3], "secret,secret,yes", "secret,2,no", *all_[5:]],
+        lambda all_: [*all_[:4], "secret,2,no", *all_[5:]],
+        *list(WRONG.values())[2:],
+    ], strict=True)}  # fmt: skip
+    named = ""
+    for name, content in files.items():
+        put(data / name, content)
+        named += f'[[release]]\nname = "{name}"\nfile = "{name}"\n\n'
+    head = DECLARATION[: DECLARATION.index("[[mechanism]]")]
+    told: list[tuple[str, int, int]] = []
+    audit = Audit(tmp_path / "audit", home=tmp_path / "home", data=[data],
+                  progress=lambda *now: told.append(now))  # fmt: skip
+    audit.init(head + named + '[claim]\nlevel = "releases"\n')
+    problems = audit.check().problems
+    for words, problem in zip(WRONG, problems, strict=True):
+        assert words in problem
+        assert "secret" not in problem
+    assert told[-1] == ("reading releases", 7, 7)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
 def test_a_file_that_may_not_be_read_is_a_failed_draw(
     make: Callable[..., Audit], data: Path

@@ -25,7 +25,7 @@ from proxyguard.audit.outcome import Registration
 from proxyguard.audit.target import Chunk, OpenTarget
 from proxyguard.documents.document import FORMAT
 from proxyguard.documents.releases import DrawnRelease, DroppedFailure, FailedDraw, read_draw
-from proxyguard.errors import RegistryError, TableError
+from proxyguard.errors import ProxyGuardError, RegistryError, TableError
 from proxyguard.models.stored import load_model
 from proxyguard.registry.declaration import read_declaration
 from proxyguard.registry.target import Outcome
@@ -781,6 +781,43 @@ def test_a_missing_outcome_is_refused_without_a_word_on_it(tmp_path: Path) -> No
         audit_of(tmp_path, text).seal()
 
 
+@pytest.mark.parametrize(
+    ("name", "column", "told"),
+    [
+        ("target.csv", "first", "target.csv, row 41 has none"),
+        ("development.csv", "first", "development.csv, row 41 has none"),
+        ("target.csv", "label", "target, row 41: 'label' is not as declared"),
+        ("development.csv", "label", "development, row 41: 'label' is not as declared"),
+        ("release.csv", "first", "release.csv, row 41 has none"),
+        ("release.csv", "label", "release.csv, row 41: 'label' is not as declared"),
+    ],
+)
+def test_a_message_names_the_row_of_its_file_also_where_rows_above_were_left_out(
+    tmp_path: Path, name: str, column: str, told: str
+) -> None:
+    for k, file in enumerate(("target.csv", "development.csv", "release.csv")):
+        frame = table(260, seed=2 + k).astype(object)
+        frame.loc[frame.index < 30, "label"] = "?"
+        if file == name:
+            frame.loc[40, column] = "maybe"
+        put(frame, tmp_path / "data" / file)
+    declared = 'missing_outcomes = "leave out"\nread = { missing = ["?"] }'
+    text = APART.replace("{source}", 'file = "target.csv"').replace("{design}", declared)
+    text = text.replace('positive = "yes"', 'classes = ["yes", "no"]')
+    release = '\n[[release]]\nname = "given"\nfile = "release.csv"\n\n[claim]\nlevel = "releases"\n'
+    text += '\n[columns]\nfirst = { kind = "number" }\n'
+    text = HEAD + text + PROCEDURE.replace("fixed_", "") + BRIER + release
+    audit = audit_of(tmp_path, text)
+    problems = audit.check().problems
+    assert any(told in problem for problem in problems), problems
+    assert "maybe" not in "".join(problems) or (name, column) != ("target.csv", "label")
+    if name == "release.csv":  # and the draw names the same row
+        audit.seal()
+        audit.register()
+        with pytest.raises(ProxyGuardError, match=told.removeprefix("release.csv, ")):
+            audit.draw()
+
+
 def test_missing_outcomes_and_rounding_are_not_covered_together(tmp_path: Path) -> None:
     put(table_with_gaps(), tmp_path / "data" / "table.csv")
     text = HEAD + MISSING + PROCEDURE + BRIER + BOOTSTRAP + CLAIM + "\n[disclosure]\ndigits = 3\n"
@@ -1400,7 +1437,7 @@ def test_a_stand_in_without_some_features_is_judged_by_what_it_has(tmp_path: Pat
     silent = audit_of(tmp_path, text.replace("{lacks}", ""))
     silent.seal()
     silent.register()
-    with pytest.raises(TableError, match=r"lacks the columns \['second'\].*release.lacks"):
+    with pytest.raises(TableError, match=r'lacks the columns "second".*lacks = \["second"\]'):
         silent.draw()
     other = tmp_path / "other"
     put(table(), other / "data" / "table.csv")

@@ -144,7 +144,7 @@ def test_check_reads_the_outcomes_of_named_releases(tmp_path: Path) -> None:
     done = typed(folder, "check", "--data", str(tmp_path / "data"))
     assert done.exit_code == 1
     assert "problem: r0.csv, row 1: 'label' is missing; give it one, or write" in done.stdout
-    assert "the same of r1.csv, r2.csv, r3.csv and 1 more" in done.stdout
+    assert "the same of r1.csv, row 1; r2.csv, row 1; r3.csv, row 1; r4.csv, row 1" in done.stdout
     declared = (folder / "audit.toml").read_text()
     (folder / "audit.toml").write_text(
         declared.replace("[target]\n", '[target]\nmissing_outcomes = "leave out"\n')

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,12 @@ from pydantic import ValidationError
 
 from proxyguard.draw.messages import DeliveredFile
 from proxyguard.draw.protocol import Seed
-from proxyguard.errors import RegistryError, TableError
+from proxyguard.errors import RegistryError, TableError, UnreadValue
 from proxyguard.printable import did_you_mean, found, nearest, some
 from proxyguard.registry.explain import explain_errors
 from proxyguard.registry.parts import DELIVERED
 from proxyguard.registry.target import TableReading
-from proxyguard.tables.files import RawTable, Schema, is_prediction, read_file, read_table
+from proxyguard.tables.files import RawTable, Schema, content_digest, is_prediction, read_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +78,83 @@ def _matching(folder: Path, pattern: str) -> list[Path]:
     return list(folder.glob(pattern))
 
 
-class FileFolder:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Delivery:
+    """A file that stands for a release, read once and as its draw will read it."""
+
+    file: DeliveredFile
+    """The file, as a generator says of it."""
+    records: pd.DataFrame | None = None
+    """Its records; nothing where it is no release, or that was not asked."""
+    error: TableError | None = None
+    """Why it is no release."""
+    columns: tuple[str, ...] = ()
+    """What it has, those that no release needs among them."""
+    rows: int = 0
+    """How many it has, without an outcome too."""
+    recoded: bool = False
+    """Whether its text is no UTF-8."""
+
+
+class _Delivered:
+    """How a table that exists already is read: when it is looked at, and when it is drawn."""
+
+    _reading: TableReading
+    # Whether each file says what separates its values, or that is declared for these very files.
+    _own_separator = True
+
+    def _deliver(self, path: Path, name: str, seed: int, schema: Schema | None) -> Delivery:
+        """Return the file of a seed as it is now; without a schema, its digest alone."""
+        digest, raw = None, None
+        error: TableError | None = None
+        try:
+            content = read_file(path)
+            # Of the bytes that are parsed below, and not of another reading: the file may be
+            # replaced meanwhile.
+            digest = hashlib.sha256(content).hexdigest()
+            if schema is None:
+                return Delivery(file=DeliveredFile(name=name, seed=seed, sha256=digest))
+            raw = self._raw(path, name, content, list(schema.kinds))
+            records = schema.records(raw.take())
+            if len(records) == 0:
+                without = f" with an outcome {schema.labelled!r}" if len(raw) else ""
+                raise TableError(f"{name} has no record{without}")
+        except UnreadValue as unread:
+            error = unread.within(name)
+        except TableError as problem:
+            error = problem
+            if path.name not in str(problem):
+                error = TableError(f"{name}: {problem}")
+        file = DeliveredFile(
+            name=name, seed=seed, sha256=digest,
+            content=content_digest(records) if error is None else None,
+            problem=None if error is None else str(error),
+        )  # fmt: skip
+        return Delivery(
+            file=file, error=error, records=records if error is None else None,
+            columns=() if raw is None else tuple(raw.columns), rows=0 if raw is None else len(raw),
+            recoded=raw is not None and raw.recoded,
+        )  # fmt: skip
+
+    def _raw(self, path: Path, name: str, content: bytes, columns: Sequence[str]) -> RawTable:
+        """Return a file's rows; an error that names it where it lacks a column."""
+        raw = RawTable(path, self._reading, content, own_separator=self._own_separator)
+        self._check_columns(name, raw.columns, columns)
+        return raw
+
+    def _check_columns(self, name: str, present: Sequence[str], wanted: Sequence[str]) -> None:
+        missing = set(wanted) - set(present)
+        if missing:
+            # Of its other columns alone: where it has the right one too, none was misspelt.
+            near = [f"{found(n)} for {found(m)}" for m in sorted(missing)
+                    for n in nearest(m, set(present) - set(wanted))]  # fmt: skip
+            raise TableError(
+                f"{name} lacks the columns {', '.join(map(found, sorted(missing)))} of the source"
+                + (f"; it has {', '.join(near)}" if near else "")
+            )
+
+
+class FileFolder(_Delivered):
     """The files of a folder, in the order of their names; seed ``first + i`` is file ``i``.
 
     That they are independent draws of one mechanism is what whoever made them says.
@@ -100,7 +177,6 @@ class FileFolder:
     def __init__(self, folder: str, pattern: str = "*", first: int = 0, **reading: object) -> None:
         self._folder, self._pattern, self._first = folder, pattern, first
         self._reading = _read_as(reading)
-        # Declared for these very files; else each file says it.
         self._own_separator = "separator" not in reading
         self._columns: tuple[str, ...] = ()
 
@@ -116,14 +192,23 @@ class FileFolder:
 
     def survey(self, seeds: Sequence[int], schema: Schema | None) -> list[DeliveredFile]:
         """Return the file of every seed as it is now; without a schema, its digest alone."""
+        return [delivery.file for delivery in self.deliveries(seeds, schema)]
+
+    def deliveries(self, seeds: Sequence[int], schema: Schema | None) -> Iterator[Delivery]:
+        """Yield the same, each file with its records as its draw will read them."""
         files = self._files()
         without = [s for s in seeds if not 0 <= s - self._first < len(files)]
         if without:
             # What is wrong with those that are there is told with it, and not at the next check.
-            there = [self._state(path, self._first + i, schema) for i, path in enumerate(files)]
-            odd = [file.problem for file in there if file.problem is not None]
+            there = (
+                self._deliver(path, self._name(path), self._first + i, schema)
+                for i, path in enumerate(files)
+            )
+            odd = [str(delivery.error) for delivery in there if delivery.error is not None]
             raise RegistryError("; ".join([self._too_few(len(files), len(seeds), without), *odd]))
-        return [self._state(files[seed - self._first], seed, schema) for seed in seeds]
+        for seed in seeds:
+            path = files[seed - self._first]
+            yield self._deliver(path, self._name(path), seed, schema)
 
     def _too_few(self, files: int, draws: int, without: Sequence[int]) -> str:
         """Say how many files there are for so many draws, and what to write."""
@@ -141,27 +226,6 @@ class FileFolder:
             f"has {files}; leave seeds out, or write seeds = {{ first = {self._first} }}"
         )
 
-    def _state(self, path: Path, seed: int, schema: Schema | None) -> DeliveredFile:
-        name = self._name(path)
-        try:
-            content = read_file(path)
-        except TableError as error:
-            return DeliveredFile(name=name, seed=seed, sha256=None, problem=str(error))
-        # Of the bytes that are parsed below, and not of another reading: the file may be replaced
-        # meanwhile.
-        digest = hashlib.sha256(content).hexdigest()
-        if schema is None:
-            return DeliveredFile(name=name, seed=seed, sha256=digest)
-        try:
-            frame = self._table(path, content, list(schema.kinds))
-            records = schema.content(frame)
-            if len(frame) == 0:
-                raise TableError(f"{name} has no record")
-        except TableError as error:
-            problem = str(error) if path.name in str(error) else f"{name}: {error}"
-            return DeliveredFile(name=name, seed=seed, sha256=digest, problem=problem)
-        return DeliveredFile(name=name, seed=seed, sha256=digest, content=records)
-
     def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
         """See that there is a folder; what is wrong with one of its files fails one draw."""
         self._files()
@@ -178,26 +242,10 @@ class FileFolder:
             )
         path = files[place]
         # Read through the seed, which notes the digest of the very bytes that become the release.
-        table = self._table(path, seed.read(self._name(path), path), self._columns)
+        name = self._name(path)
+        raw = self._raw(path, name, seed.read(name, path), self._columns)
         seed.take(f"the file in {self._folder}, drawn by whoever made it")
-        return table
-
-    def _table(self, path: Path, content: bytes, columns: Sequence[str]) -> pd.DataFrame:
-        """Return a file's table; an error that names it where it lacks a column."""
-        raw = RawTable(path, self._reading, content, own_separator=self._own_separator)
-        self._check_columns(self._name(path), raw.columns, columns)
-        return raw.take(np.arange(len(raw)))
-
-    def _check_columns(self, name: str, present: Sequence[str], wanted: Sequence[str]) -> None:
-        missing = set(wanted) - set(present)
-        if missing:
-            # Of its other columns alone: where it has the right one too, none was misspelt.
-            near = [f"{found(n)} for {found(m)}" for m in sorted(missing)
-                    for n in nearest(m, set(present) - set(wanted))]  # fmt: skip
-            raise TableError(
-                f"{name} lacks the columns {', '.join(map(found, sorted(missing)))} of the source"
-                + (f"; it has {', '.join(near)}" if near else "")
-            )
+        return raw.take()
 
     def _name(self, path: Path) -> str:
         return f"{self._folder}/{path.name}"
@@ -273,7 +321,7 @@ class StoredPredictions(FileFolder):
         return [path for path in super()._files() if path.name != self.source]
 
 
-class NamedFile:
+class NamedFile(_Delivered):
     """One named stand-in, a table that exists already.
 
     ``lacks`` names columns of the source that it does not have: what is learned from it
@@ -283,6 +331,7 @@ class NamedFile:
     def __init__(self, path: str, read: Mapping[str, object], lacks: Sequence[str] = ()) -> None:
         self._path, self._reading = Path(path), TableReading.model_validate(dict(read))
         self._lacks = tuple(lacks)
+        self._columns: tuple[str, ...] = ()
 
     def describe(self) -> Mapping[str, object]:
         """Return the file's name."""
@@ -291,21 +340,26 @@ class NamedFile:
                 "lacks": list(self._lacks)}  # fmt: skip
 
     def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
-        """Check that the file has the source's columns."""
-        missing = {str(c) for c in source.columns} - set(
-            RawTable(self._path, self._reading, own_separator=True).columns
-        )
-        if missing - set(self._lacks):
-            raise TableError(
-                f"{self._path.name} lacks the columns {sorted(missing - set(self._lacks))} of the "
-                "source; if its schema is another one, register release.lacks"
-            )
+        """Take note of the columns that the file has to have."""
+        self._columns = tuple(str(c) for c in source.columns if c not in self._lacks)
+
+    def delivery(self, seed: int, schema: Schema) -> Delivery:
+        """Return the file as it is now, read as its draw will read it."""
+        return self._deliver(self._path, self._path.name, seed, schema)
 
     def draw(self, seed: Seed) -> pd.DataFrame:
         """Return the table."""
         seed.take("the stand-in table, made by whoever gave it")
-        content = seed.read(self._path.name, self._path)
-        return read_table(self._path, self._reading, content, own_separator=True)
+        name = self._path.name
+        return self._raw(self._path, name, seed.read(name, self._path), self._columns).take()
+
+    def _check_columns(self, name: str, present: Sequence[str], wanted: Sequence[str]) -> None:
+        try:
+            super()._check_columns(name, present, wanted)
+        except TableError as error:
+            lacks = ", ".join(map(found, sorted(set(wanted) - set(present))))
+            remedy = f"if it was made without them, write lacks = [{lacks}] in its [[release]]"
+            raise TableError(f"{error}; {remedy}") from None
 
 
 def _read_words(reading: TableReading, own_separator: bool) -> dict[str, object]:

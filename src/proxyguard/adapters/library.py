@@ -158,16 +158,11 @@ class Library:
         from proxyguard.adapters.pipelines import make_estimator
 
         makers = self._prepared_on(table) if self._makers is None else self._makers
-        column = self._outcome.column
         if self._declared.validation != "development" and self._chooses and not source:
             table, validation = self._divide(table, seed)
-        y = outcomes(table[column], self._outcome, "training" if source else "the release")
-        if self._outcome.kind != "regression" and np.all(y == y[:1]):
-            raise DrawError("the release has one class only, so nothing can be learned from it")
-        x = features(table, self._features)
+        x, y = self.taken(table, "training" if source else "the release")
         fitted = []
         for name in sorted(self._declared.library):
-            check_takes(name, x, self._features, self._outcome)
             try:
                 estimator = (
                     makers[name](seed)
@@ -188,6 +183,16 @@ class Library:
             fitted.append(self._settle(name, chosen, validation))
         # min keeps the first of equals, and the pipelines were fitted in the order of the alphabet.
         return min(fitted, key=lambda procedure: procedure.notes.get(LOSS, 0.0))
+
+    def taken(self, table: pd.DataFrame, what: str = "the release") -> tuple[Inputs, Array]:
+        """Return what is learned from, and what is; a table that cannot be is refused by it."""
+        y = outcomes(table[self._outcome.column], self._outcome, what)
+        if self._outcome.kind != "regression" and np.all(y == y[:1]):
+            raise DrawError(f"{what} has one class only, so nothing can be learned from it")
+        x = features(table, self._features)
+        for name in self._declared.library:
+            check_takes(name, x, self._features, self._outcome)
+        return x, y
 
     def trusted(self) -> Sequence[str]:
         """Return the types of estimators that the declaration itself names."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files
 from itertools import count
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from proxyguard.adapters.files import FOLDER, declared_files
+from proxyguard.adapters.files import FOLDER, Delivery, declared_files
 from proxyguard.adapters.library import Library
 from proxyguard.adapters.privacy import privacy_of
 from proxyguard.audit.development import (
@@ -43,11 +43,12 @@ from proxyguard.audit.home import DataFolders, Home
 from proxyguard.audit.jobs import (
     check_machine,
     check_source,
+    folder_of,
     generator_fields,
     loading_problems,
     root_for,
 )
-from proxyguard.audit.manifest import release_schema, same_files
+from proxyguard.audit.manifest import Fault, faults_of, named_delivery, release_schema, same_files
 from proxyguard.audit.members import MemberCounts
 from proxyguard.audit.plan import MANY, declared_records, obstacles, perfect_release
 from proxyguard.audit.register import (
@@ -84,11 +85,11 @@ from proxyguard.audit.seal import (
     survey_warnings,
     written_limits,
 )
-from proxyguard.documents.registry import ReleaseFile, ResolvedRequirement
+from proxyguard.documents.registry import ResolvedRequirement
 from proxyguard.documents.releases import GivenRelease, ReleaseManifest
 from proxyguard.draw.catalog import PROCEDURES, find_pipeline, is_built_in, is_ours, procedure_path
 from proxyguard.draw.job import DrawJob, Survey
-from proxyguard.draw.messages import DrawResult, Failed
+from proxyguard.draw.messages import DeliveredFile, DrawResult, Failed
 from proxyguard.draw.pool import (
     DrawingPool,
     can_fork,
@@ -105,11 +106,10 @@ from proxyguard.printable import some, toml
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.parts import DELIVERED, MechanismPart, RampRule, SlackRule
 from proxyguard.registry.requirement import Form, Requirement
-from proxyguard.registry.target import ColumnPart, TableReading
 from proxyguard.seal.fingerprint import TablePrints
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import random_bytes
-from proxyguard.tables.columns import as_labels, have_value, read_as_declared
+from proxyguard.tables.columns import as_labels, have_value
 from proxyguard.tables.files import RawTable, recoded_note, table_bytes, text_is_recoded
 from proxyguard.tables.profile import PREDICTED, TableProfile, profile_of, repeated_id
 
@@ -210,6 +210,7 @@ class _Checker:
         for member in declaration.members:
             self._check_files(member)
             self._check_division(member)
+            self._check_named(member)
             self._check_mechanisms(member)
             self._check_procedure(member)
             self._check_learner(member)
@@ -254,80 +255,74 @@ class _Checker:
     # ---- files and code that the declaration names
 
     def _check_files(self, member: Member) -> None:
-        """Find every file that the declaration names, and every column of the table."""
+        """Find every table that the declaration names."""
         data = self.workplace.data
         # Of a sealed audit no table is read again: whoever makes releases has none.
         for name in () if self.ledger.has(Stage.SEALED) else member.tables:
             with self._noting():
                 if text_is_recoded(data.find(name)):
                     self.result.warnings.append(recoded_note(name))
-        weight, weighted = member.target.weight_column, []
-        for release in member.release:
+
+    def _check_named(self, member: Member) -> None:
+        """Read every named release as its draw will, and tell of all what would stop it."""
+        if self.ledger.has(Stage.DRAWN):
+            return  # they are frozen, whatever became of the files
+        kinds = self._release_kinds(member) or {}
+        looked, weighted = _Looked(), []
+        for done, release in enumerate(member.release, start=1):
             with self._noting():
-                path = data.find(release.file)
-                if text_is_recoded(path):
-                    self.result.warnings.append(recoded_note(release.file))
-                names = set(RawTable(path, member.target.read, own_separator=True).columns)
-                weighted += [release.name] if weight in names else []
-                needed = self._columns(member) - set(member.spared(release.name)) - names
-                if needed:
-                    raise TableError(
-                        f"{release.file} lacks the columns {', '.join(sorted(needed))} of the "
-                        "table; if it was made without them, register lacks = [...] in its "
-                        f'[[release]] "{release.name}"'
-                    )
+                delivery = named_delivery(self.workplace.data, member, release, kinds)
+                self._look_at(member, delivery, looked)
+                weighted += [release.name] * (member.target.weight_column in delivery.columns)
+            self.workplace.progress("reading releases", done, len(member.release))
+        self._tell_looked(member, looked)
+        self.result.problems += self._faults_told(looked.faults)
         if weighted and any(part.query is not None for part in member.requirement):
             self.result.warnings.append(
                 f"{some(weighted)}: each record counts once in a release's answers, also where a "
-                f"column {weight!r} is there; sample a weighted release by its weights first, or "
-                "compare its weighted answers in Python with certify_releases"
+                f"column {member.target.weight_column!r} is there; sample a weighted release by "
+                "its weights first, or compare its weighted answers in Python with certify_releases"
             )
-        read = {r.file: member.target.read for r in member.release}
-        self._check_labels(member, read, named=True)
 
-    def _check_labels(
-        self, member: Member, reading: Mapping[str, TableReading], *, stops: bool = True,
-        named: bool = False,
-    ) -> None:  # fmt: skip
-        """Find the releases that nothing could be learned from: an outcome is none, or missing."""
-        target, data, wrong = member.target, self.workplace.data, []
-        sparse: list[str] = []
-        if target.predicted is None or member.procedure is None:
-            return
-        for name, read in reading.items():
-            try:
-                own = named or "separator" not in read.model_fields_set
-                raw = RawTable(data.find(name), read, own_separator=own)
-                labels = np.array(raw.column(target.predicted.column))
-            except TableError:
-                continue  # told where its columns are
-            if target.missing_outcomes != "refuse":
-                known = have_value(labels, read.missing)
-                if 2 * known.sum() < labels.size:
-                    sparse.append(f"{name} ({known.sum():,} of {labels.size:,} have it)")
-                labels = labels[known]
-            part = member.columns.get(target.predicted.column, ColumnPart())
-            labels = read_as_declared(labels, part)
-            try:
-                outcomes(labels, target.predicted, name)
-            except TableError as error:
-                wrong.append((name, str(error)))
-        if sparse:
-            what = "releases" if target.missing_outcomes == "leave out" else "what models learn"
+    def _look_at(self, member: Member, delivery: Delivery, looked: _Looked) -> None:
+        """Note what is wrong with a file, and what should be known of it."""
+        name, outcome = delivery.file.name, member.target.predicted
+        known = self.ledger.has(Stage.SEALED) or member.name in self.ready
+        looked.files.append(delivery.file)
+        looked.faults += faults_of(delivery, member, self._release_kinds(member) if known else None)
+        if delivery.recoded:
+            self.result.warnings.append(recoded_note(name))
+        records = delivery.records
+        if records is not None and outcome is not None:
+            count = int(have_value(records[outcome.column], member.target.read.missing).sum())
+            if 2 * count < delivery.rows and member.target.missing_outcomes != "refuse":
+                looked.sparse.append(f"{name} ({count:,} of {delivery.rows:,} have it)")
+
+    def _tell_looked(self, member: Member, looked: _Looked) -> None:
+        """Warn of releases whose rows mostly have no outcome."""
+        if looked.sparse and member.procedure is not None:
+            left_out = member.target.missing_outcomes == "leave out"
+            what = "releases" if left_out else "what models learn"
             self.result.warnings.append(
-                f"{some(sparse)}: most rows have no {target.outcome!r} and are left out of {what}"
-            )
-        if wrong:
-            more = f"; the same of {some([name for name, _ in wrong[1:]])}" if wrong[1:] else ""
-            stops |= len(wrong) == len(reading)  # whatever on_failure says, draw ends there
-            counts = "" if stops else "; such draws count as failed"
-            (self.result.problems if stops else self.result.warnings).append(
-                f"{wrong[0][1]}{more}{counts}"
+                f"{some(looked.sparse)}: most rows have no {member.target.outcome!r} and are left "
+                f"out of {what}"
             )
 
-    def _columns(self, member: Member) -> set[str]:
-        """Return the columns that a release has; none where the table cannot be read."""
-        return set(self._release_kinds(member) or ())
+    def _faults_told(self, faults: Sequence[Fault], mechanism: str = "") -> list[str]:
+        """Return what is wrong with files, what is the same in several of them once."""
+        alike: dict[str, list[Fault]] = {}
+        for fault in faults:
+            alike.setdefault(fault.alike, []).append(fault)
+        told = []
+        for first, *others in alike.values():
+            where = f"{mechanism}, seed {first.file.seed}: " if mechanism else ""
+            same = "; ".join(fault.place for fault in others[:FILES])
+            same += f" and {len(others) - FILES:,} more" if len(others) > FILES else ""
+            told.append(where + first.words + (f"; the same of {same}" if same else ""))
+            if first.remedy:
+                sealed = self.ledger.has(Stage.SEALED)
+                told[-1] += f"; {'mend it' if sealed else first.remedy}"
+        return told
 
     def _check_division(self, member: Member) -> None:
         """Divide the table as sealing will, until it is sealed; one that cannot be is told here."""
@@ -453,8 +448,8 @@ class _Checker:
             objection = random_objection(mechanism, mechanism.generator)
             if objection is not None:
                 self.result.problems.append(objection)
-            survey = None
-            if kinds is not None:
+            survey, files = None, mechanism.generator == "files"
+            if kinds is not None and not files:
                 schema = release_schema(member, kinds, mechanism.generator)
                 survey = Survey(seeds=mechanism.seed_list, schema=schema)
             with self._noting(mechanism.name):
@@ -465,10 +460,12 @@ class _Checker:
                 )
                 self._check_source(member, mechanism)
                 self._draw_twice(member, mechanism, described.describe)
-                if described.files is not None:
-                    self._check_release_files(
-                        member, mechanism, [file.registered() for file in described.files]
-                    )
+                looked = _Looked()
+                if kinds is not None and files:
+                    self._look_at_folder(member, mechanism, kinds, looked)
+                for file in described.files or ():
+                    looked.add(file)
+                self._check_release_files(member, mechanism, looked)
 
     def _draw_twice(
         self, member: Member, mechanism: MechanismPart, describe: Mapping[str, object]
@@ -508,39 +505,52 @@ class _Checker:
         elif member.name in self.ready:
             check_source(member, mechanism, self.ready[member.name].parts["training"])
 
+    def _look_at_folder(
+        self, member: Member, mechanism: MechanismPart, kinds: Mapping[str, str], looked: _Looked
+    ) -> None:
+        """Read every file of a folder once, as its draw will."""
+        seeds = mechanism.seed_list
+        schema = release_schema(member, kinds, mechanism.generator)
+        deliveries = folder_of(self.workplace, mechanism).deliveries(seeds, schema)
+        for done, delivery in enumerate(deliveries, start=1):
+            self._look_at(member, delivery, looked)
+            self.workplace.progress(f"reading {mechanism.name}", done, len(seeds))
+        self._check_left_over(mechanism, len(seeds))
+        self._tell_looked(member, looked)
+
     def _check_release_files(
-        self, member: Member, mechanism: MechanismPart, releases: Sequence[ReleaseFile]
+        self, member: Member, mechanism: MechanismPart, looked: _Looked
     ) -> None:
         """Say which files are no releases, or hold the records of another."""
-        result, stops = self.result, mechanism.on_failure == "stop"
-        usual = Counter(Path(file.name).suffix for file in releases).most_common(1)
-        for file in releases:
-            if file.problem is not None:
-                counts = 'on_failure = "stop"' if stops else "its draw counts as failed"
-                words = f"{mechanism.name}, seed {file.seed}: {file.problem}; {counts}"
-                # A note or a list that lies among the releases would be drawn as one of them.
-                if Path(file.name).suffix != usual[0][0]:
-                    words += f'; if it is no release, add pattern = "*{usual[0][0]}" to the options'
-                (result.problems if stops else result.warnings).append(words)
-        if mechanism.generator == "files":
-            self._check_left_over(mechanism, len(releases))
-            read = TableReading.model_validate(
-                {k: v for k, v in mechanism.options.items() if k in TableReading.model_fields}
+        result, name = self.result, mechanism.name
+        bad = {fault.file.name for fault in looked.faults}
+        drawn = [file for file in looked.files if file.seed is not None]
+        if drawn and bad >= {file.name for file in drawn}:
+            # Whatever on_failure says: `draw` stops where every draw of a mechanism failed.
+            result.problems.append(f"{name}: no file of it is a release")
+        stops = mechanism.on_failure == "stop"
+        counts = 'on_failure = "stop"' if stops else "its draw counts as failed"
+        usual = Counter(Path(file.name).suffix for file in drawn).most_common(1)
+        faults = [
+            fault if Path(fault.file.name).suffix == usual[0][0]
+            # A note or a list that lies among the releases would be drawn as one of them.
+            else replace(
+                fault, alike=fault.file.name, words=f"{fault.words}; if it is no release, "
+                f'add pattern = "*{usual[0][0]}" to the options',
             )
-            readable = {f.name: read for f in releases if f.problem is None}
-            self._check_labels(member, readable, stops=stops)
-        problems = [file.problem for file in releases if file.seed is not None]
-        # Whatever on_failure says: `draw` stops where every draw of a mechanism failed.
-        if problems and None not in problems:
-            result.problems.append(f"{mechanism.name}: no file of it is a release")
+            for fault in looked.faults
+        ]  # fmt: skip
+        told = [f"{words}; {counts}" for words in self._faults_told(faults, name)]
+        (result.problems if stops else result.warnings).extend(told)
         if mechanism.deterministic:
             return
-        for first, second in same_files(releases, self._excluded(mechanism)):
+        registered = [file.registered() for file in looked.files]
+        for first, second in same_files(registered, self._excluded(mechanism)):
             result.problems.append(
-                f"{mechanism.name}: {first.name} and {second.name} hold the same records, "
+                f"{name}: {first.name} and {second.name} hold the same records, "
                 "and draw will stop there; remove one of them, or leave its draw out once it is "
                 f"registered: proxyguard amend {self.workplace.folder.path} --reason WHY "
-                f"--exclude {mechanism.name}:{second.seed}"
+                f"--exclude {name}:{second.seed}"
             )
 
     def _check_left_over(self, mechanism: MechanismPart, drawn: int) -> None:
@@ -860,6 +870,21 @@ class _Checker:
                 )
 
 
+@dataclass(slots=True)
+class _Looked:
+    """Files that stand for releases, and what is wrong with them."""
+
+    files: list[DeliveredFile] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    sparse: list[str] = field(default_factory=list)
+
+    def add(self, file: DeliveredFile) -> None:
+        """Add a file that a generator looked at itself."""
+        self.files.append(file)
+        if file.problem is not None:
+            self.faults.append(Fault.of(file, file.problem))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetSizes:
     """How large a target will be, and how much is published of it."""
@@ -892,6 +917,8 @@ def _absent_groups(development: MemberDevelopment, measures: Sequence[Measure]) 
     ]
 
 
+# Files that a message names.
+FILES = 20
 # Seconds that either process may take; what needs longer is not tried.
 LIMIT = 20.0
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import time
 
-from pydantic import JsonValue, TypeAdapter
+from pydantic import TypeAdapter
 
 from proxyguard.adapters.files import FOLDER, NAMED, PATH
 from proxyguard.adapters.library import Library
@@ -20,6 +20,7 @@ from proxyguard.audit.home import Home, extra_versions
 from proxyguard.audit.jobs import draw_job
 from proxyguard.audit.manifest import (
     check_predictions,
+    named_options,
     predicted_source,
     randomness,
     repeats,
@@ -254,15 +255,6 @@ def _named_tasks(
             stop_on_failure=True,
             apart=frozenset((seed,)),
         )  # fmt: skip
-
-
-def named_options(path: Path, member: Member, lacks: Sequence[str] = ()) -> dict[str, JsonValue]:
-    """Return what the generator of a named file is made with."""
-    options: dict[str, JsonValue] = {
-        PATH: str(path),
-        "read": member.target.read.model_dump(mode="json"),
-    }
-    return {**options, "lacks": list(lacks)} if lacks else options
 
 
 def refuse_files(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from pydantic import JsonValue
 
-from proxyguard.adapters.files import FOLDER, declared_files
+from proxyguard.adapters.files import FOLDER, FileFolder, declared_files
 from proxyguard.adapters.kept import kept_folders
 from proxyguard.audit.folder import EVIDENCE
 from proxyguard.audit.manifest import exist_already, release_schema
@@ -144,6 +144,14 @@ def generator_fields(
         reads=tuple(reads),
         lists=tuple(lists),
     )
+
+
+def folder_of(place: Workplace, drawn: Drawn) -> FileFolder:
+    """Return what reads the files of a folder, which are the draws of ``files``."""
+    made = load_generator("files", drawn.options)
+    set_root(made, str(root_for(place, drawn.options)))
+    assert isinstance(made, FileFolder)
+    return made
 
 
 def root_for(place: Workplace, options: Mapping[str, object]) -> Path:

@@ -9,17 +9,22 @@ Predictions on target records: those that were stored elsewhere, and the AUC of 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import JsonValue
 
-from proxyguard.adapters.files import NAMED
+from proxyguard.adapters.files import NAMED, PATH, Delivery, NamedFile
+from proxyguard.adapters.library import Library
 from proxyguard.adapters.networks import DEVICE, LIBRARY, PROCESSOR, TOGETHER
 from proxyguard.audit.folder import RELEASES, AuditFolder
+from proxyguard.audit.home import DataFolders
 from proxyguard.documents.ledger import Frozen, SealedMember
 from proxyguard.documents.registry import DrawnMechanism, GivenMechanism, Registry, ReleaseFile
 from proxyguard.documents.releases import (
@@ -32,14 +37,15 @@ from proxyguard.documents.releases import (
     ReleaseManifest,
     is_guard,
 )
-from proxyguard.draw.catalog import TORCH, extra_of, is_random, same_torch
-from proxyguard.draw.protocol import coin_bits, members_in
+from proxyguard.draw.catalog import TORCH, extra_of, is_random, load_generator, same_torch
+from proxyguard.draw.messages import DeliveredFile
+from proxyguard.draw.protocol import coin_bits, learnable, members_in
 from proxyguard.draw.sources import changed_reading
-from proxyguard.errors import DrawError, LossMismatch, SealError
+from proxyguard.errors import DrawError, LossMismatch, SealError, TableError, UnreadValue
 from proxyguard.exact.rounding import Array
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.fields import number
-from proxyguard.registry.parts import GIVEN
+from proxyguard.registry.parts import GIVEN, ReleasePart
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Entry
@@ -126,6 +132,88 @@ def release_schema(
         lacks=member.spared(release, delivered=exist_already(generator)),
         labelled=member.target.labelled,
     )
+
+
+def named_options(path: Path, member: Member, lacks: Sequence[str] = ()) -> dict[str, JsonValue]:
+    """Return what the generator of a named file is made with."""
+    options: dict[str, JsonValue] = {
+        PATH: str(path),
+        "read": member.target.read.model_dump(mode="json"),
+    }
+    return {**options, "lacks": list(lacks)} if lacks else options
+
+
+def named_delivery(
+    data: DataFolders, member: Member, release: ReleasePart, kinds: Mapping[str, str]
+) -> Delivery:
+    """Return a named release as it is now, read as its draw will read it.
+
+    Raises
+    ------
+    TableError
+        There is no such file.
+    """
+    path = data.find(release.file)
+    made = load_generator(NAMED, named_options(path, member, release.lacks))
+    assert isinstance(made, NamedFile)
+    return made.delivery(member.release_seed, release_schema(member, kinds, NAMED, release.name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Why a file that stands for a release is none."""
+
+    file: DeliveredFile
+    words: str
+    """What is wrong, with the file."""
+    place: str
+    """The file, and the row where that is known."""
+    alike: str
+    """Of faults that are the same in several files, what they have in common."""
+    remedy: str = ""
+    """What to write in audit.toml before the target is sealed."""
+
+    @classmethod
+    def of(cls, file: DeliveredFile, problem: str) -> Fault:
+        """Return a fault by its words, which may begin with the file and a row."""
+        short = Path(file.name).name
+        words = problem if short in problem else f"{file.name}: {problem}"
+        at = re.match(rf"({re.escape(file.name)}(?:, row [^:]*)?): (.*)", words)
+        place, alike = at.groups() if at else (file.name, words.replace(short, ""))
+        return cls(file=file, words=words, place=place, alike=alike)
+
+
+def faults_of(
+    delivery: Delivery, member: Member, kinds: Mapping[str, str] | None
+) -> Iterator[Fault]:
+    """Yield why a file is no release, or nothing could be learned from it, as its draw finds out.
+
+    Parameters
+    ----------
+    delivery
+        The file, as its draw reads it.
+    member
+        What it stands in for, and what is learned from it.
+    kinds
+        What the columns of the table hold; where that is not known, features are not looked at.
+    """
+    file, error, outcome = delivery.file, delivery.error, member.target.predicted
+    if isinstance(error, UnreadValue):
+        for unread in (error, *error.others):
+            yield Fault(
+                file=file, words=unread.within(file.name).words, remedy=unread.remedy,
+                place=f"{file.name}, {unread.place}", alike=f"{unread.column} {unread.holds}",
+            )  # fmt: skip
+    elif error is not None:
+        yield Fault.of(file, str(error))
+    if delivery.records is None or outcome is None or member.procedure is None:
+        return
+    try:
+        records = learnable(delivery.records, outcome)
+        features = [name for name in member.features(kinds or ()) if name in records.columns]
+        Library(member.procedure, outcome, features, member.columns).taken(records, file.name)
+    except (TableError, DrawError) as problem:
+        yield Fault.of(file, str(problem))
 
 
 def exist_already(generator: str | None) -> bool:

@@ -25,7 +25,6 @@ from proxyguard.audit.draw import (
     check_while_drawing,
     made_draw,
     mechanism_task,
-    named_options,
     put_objects,
     refuse_files,
     seeds_apart,
@@ -33,7 +32,13 @@ from proxyguard.audit.draw import (
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.grant import release_set
 from proxyguard.audit.jobs import draw_job
-from proxyguard.audit.manifest import check_declared, check_files, check_stored, repeats
+from proxyguard.audit.manifest import (
+    check_declared,
+    check_files,
+    check_stored,
+    named_options,
+    repeats,
+)
 from proxyguard.audit.rules import measures_in, planned_records
 from proxyguard.audit.score import Scorer, check_answers, check_record
 from proxyguard.audit.target import (
