@@ -11,7 +11,13 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxyguard.documents.canonical import MOST_EXACT, canonical_bytes, digest
+from proxyguard.documents.canonical import (
+    MOST_EXACT,
+    canonical_bytes,
+    digest,
+    is_written,
+    read_plainly,
+)
 from proxyguard.errors import SealError
 
 VALUES = st.recursive(
@@ -60,6 +66,51 @@ def test_the_bytes_are_those_of_the_reference_implementation(
     value: Any, texts: dict[str, str]
 ) -> None:
     assert canonical_bytes([value, texts]) == rfc8785.dumps([value, texts])
+
+
+SPELLINGS: tuple[dict[str, Any], ...] = (
+    {"separators": (",", ":"), "ensure_ascii": False, "sort_keys": True},
+    {"separators": (",", ":"), "ensure_ascii": False},
+    {"separators": (",", ":"), "sort_keys": True},
+    {"sort_keys": True},
+)
+
+
+@given(VALUES, st.dictionaries(TEXTS, VALUES))
+def test_what_is_read_plainly_is_canonical_however_it_was_spelt(
+    value: Any, more: dict[str, Any]
+) -> None:
+    for options in SPELLINGS:
+        content = json.dumps([value, more, 1e-5], **options).encode("utf-8")
+        for spelt in (content, content.replace(b"1e-05", b"7")):
+            try:
+                read = read_plainly(spelt)
+            except ValueError:
+                continue
+            assert canonical_bytes(read) == spelt
+            assert is_written(read, spelt)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"1.0", b"1e1", b"-0", b"NaN", b"Infinity", b"9007199254740992", b"9007199254740993", b" 1",
+        b"1\n", b'{"a":1,"a":1}', b'{"b":1,"a":1}', b'"\\u0061"', b'"\\ud800"', b"\xff",
+        '{"\ue000":1,"\U00010000":1}'.encode(),
+    ],
+)  # fmt: skip
+def test_no_other_spelling_is_read_plainly(content: bytes) -> None:
+    assert read_plainly(b'{"a":[1,"\xc3\xa9",null,true]}') == {"a": [1, "é", None, True]}
+    with pytest.raises(ValueError, match=r"."):
+        read_plainly(content)
+
+
+@pytest.mark.parametrize(
+    ("value", "other"), [({"a": 1.0}, {"a": 1.5}), ({"a": 1}, {"a": True}), ({"a": "1"}, {"a": 1})]
+)
+def test_bytes_are_those_of_one_value(value: Any, other: Any) -> None:
+    assert is_written(value, canonical_bytes(value))
+    assert not is_written(other, canonical_bytes(value))
 
 
 @given(st.dictionaries(st.text("abc", max_size=3), st.integers(0, 9), min_size=2))

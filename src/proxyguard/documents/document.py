@@ -15,7 +15,8 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from contextlib import suppress
+from functools import cache, cached_property
 from json import loads
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -29,7 +30,7 @@ from pydantic import (
     model_serializer,
 )
 
-from proxyguard.documents.canonical import canonical_bytes, digest
+from proxyguard.documents.canonical import canonical_bytes, digest, is_written, read_plainly
 from proxyguard.errors import DocumentError, SealError
 from proxyguard.registry.fields import FORMAT as FORMAT
 from proxyguard.registry.fields import DescribedModel
@@ -98,7 +99,7 @@ class Document(DescribedModel):
         """
         if isinstance(source, Path):
             name, source = name or source.name, source.read_bytes()
-        document = cls.of(parse_canonical(source, name), name)
+        document = cls._held(parse_canonical(source, name), source, name)
         if known is not None:
             document.__dict__["digest"] = known  # where `cached_property` keeps it
         return document
@@ -112,15 +113,19 @@ class Document(DescribedModel):
         DocumentError
             Naming the first fields that are not what they have to be.
         """
-        # Through bytes: pydantic reads JSON by JSON's own types, and Python's by looser rules.
-        content = canonical_bytes(plain)
+        return cls._held(plain, canonical_bytes(plain), name)
+
+    @classmethod
+    def _held(cls, plain: object, content: bytes, name: str) -> Self:
+        """Return the document of plain values, of which these are the canonical bytes."""
         kind = cls._kind(plain)
+        # Through bytes: pydantic reads JSON by JSON's own types, and Python's by looser rules.
         try:
             document = kind.model_validate_json(content)
         except ValidationError as error:
             raise _refusal(error, plain, name) from None
         # A default that is spelt out reads alike, and would give one document two digests.
-        if document.to_bytes() != content:
+        if not is_written(document.to_dict(), content):
             raise DocumentError(
                 name, "", "spells out what is left out where it is so; it was edited"
             )
@@ -154,12 +159,20 @@ class Document(DescribedModel):
     @model_serializer(mode="wrap")
     def _leave_out_defaults(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = written(self)
-        for name, field in type(self).model_fields.items():
-            if not field.is_required() and getattr(self, name) == field.get_default(
-                call_default_factory=True
-            ):
-                values.pop(field.alias or name)
+        for name, key, default in _defaults(type(self)):
+            if getattr(self, name) == default:
+                values.pop(key)
         return values
+
+
+@cache  # asked for each part of each document that is read or written
+def _defaults(kind: type[Document]) -> list[tuple[str, str, object]]:
+    """Return the fields of a class that have a default: name, key in a document, default."""
+    return [
+        (name, field.alias or name, field.get_default(call_default_factory=True))
+        for name, field in kind.model_fields.items()
+        if not field.is_required()
+    ]
 
 
 def parse_canonical(content: bytes, name: str) -> Any:
@@ -181,6 +194,8 @@ def parse_canonical(content: bytes, name: str) -> Any:
     # Counted before they are parsed: two bytes can be a list, which takes 56 in memory.
     if sum(content.count(sign) for sign in (b",", b"[", b"{")) > VALUES:
         raise SealError(f"{name} has more than {VALUES:,} values; no document of an audit has")
+    with suppress(ValueError, RecursionError):  # said below in our own words
+        return read_plainly(content)
     try:
         plain = loads(content)
         again = canonical_bytes(plain)
