@@ -11,11 +11,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from conformance import warm
 from proxyguard.audit import home as home_module
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.home import Home, examine, load_key_file
+from proxyguard.audit.home import Home, examine, load_key_file, one_thread
 from proxyguard.audit.verify import Verification
 from proxyguard.cli.show import Exit, exit_code
 from proxyguard.errors import DiskError, KeyMissing, StoodOpen, Unprotected
@@ -269,3 +270,24 @@ def test_a_store_that_is_no_database_can_be_moved_away(tmp_path: Path) -> None:
     ) as caught:
         LineageStore(home.lineage_path)
     assert exit_code(caught.value) == Exit.ERROR
+
+
+def test_libraries_keep_to_one_thread_and_those_that_are_loaded_later_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def threads() -> set[int]:
+        return {library["num_threads"] for library in threadpool_info()}
+
+    with threadpool_limits(2):
+        before = threads()
+        with one_thread():
+            assert threads() == {1} != before
+        assert threads() == before
+        # Imports bring libraries: once there was one, all are looked for again.
+        looked: list[int] = []
+        monkeypatch.setattr("threadpoolctl.ThreadpoolController", lambda: looked.append(1))
+        monkeypatch.setitem(sys.modules, "just_loaded", os)
+        with pytest.raises(AttributeError):
+            one_thread()
+        assert looked == [1]
+        home_module._threaded.cache_clear()

@@ -36,9 +36,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from proxyguard.audit.development import MemberDevelopment
+from proxyguard.audit.home import one_thread
 from proxyguard.audit.score import is_worst
 from proxyguard.documents.certificate import EpsilonRecord
 from proxyguard.documents.evidence import ColumnRecord, GroupEvidence
@@ -548,7 +548,7 @@ def check_found(
         Where a share is another one, or an attack cannot be made on a release that has statistics,
         or could be made on one that is said to have none.
     """
-    with threadpool_limits(1):
+    with one_thread():
         for r, draw in enumerate(draws):
             if draw.failed:
                 continue  # whose statistics are compared with the worst for all requirements
@@ -724,7 +724,7 @@ def epsilon_records(
         were guessed badly would refute any claim.
     """
     declared = [(rows, claim) for rows in developments for claim in rows.member.epsilons]
-    with threadpool_limits(1):  # sums in another order are other scores
+    with one_thread():
         return tuple(_epsilon_record(*each, manifest, len(declared)) for each in declared)
 
 

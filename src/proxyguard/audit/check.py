@@ -22,7 +22,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.files import FOLDER, Delivery, declared_files
 from proxyguard.adapters.library import Library
@@ -39,7 +38,7 @@ from proxyguard.audit.development import (
     validation_risks,
 )
 from proxyguard.audit.folder import DECLARATION, RELEASES
-from proxyguard.audit.home import DataFolders, Home
+from proxyguard.audit.home import DataFolders, Home, one_thread
 from proxyguard.audit.jobs import (
     check_machine,
     check_source,
@@ -429,7 +428,7 @@ class _Checker:
         if not all(is_ours(name, "procedure") for name in procedure.library):
             return  # code of others runs where draws run, and never for a question
         training = ready.parts["training"]
-        with self._noting(), threadpool_limits(1):
+        with self._noting(), one_thread():
             features = member.features(ready.kinds)
             learner = Library(procedure, member.target.predicted, features, member.columns)
             seed = Seed(procedure.seed)

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.library import Library, best_threshold
 from proxyguard.audit.folder import AuditFolder
-from proxyguard.audit.home import DataFolders
+from proxyguard.audit.home import DataFolders, one_thread
 from proxyguard.audit.jobs import Descriptions, draw_job
 from proxyguard.audit.rules import measures_of, provisional_measure
 from proxyguard.documents.ledger import DevelopmentRole, SealedMember
@@ -255,8 +254,8 @@ def fit_training(development: MemberDevelopment) -> Fitted | None:
     if learner is None or procedure is None:
         return None
     seed = Seed(procedure.seed)
-    # One thread: sums in another order are other numbers, and verify fits the source again.
-    with threadpool_limits(1):
+    # Verify fits the source again.
+    with one_thread():
         return learner.fit(development.training(), development.validation(), seed, source=True)
 
 
@@ -344,7 +343,7 @@ class ValidationPart:
 
     def predicted(self, fitted: Fitted) -> Predicted:
         """Return what a fitted procedure predicts for its records."""
-        with threadpool_limits(1):
+        with one_thread():
             return Predicted(
                 values=predict(fitted, self._x, self._development.outcome),
                 threshold=fitted.threshold,

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from proxyguard.audit.attacks import Attacked, MemberAttacks
+from proxyguard.audit.home import one_thread
 from proxyguard.audit.score import (
     RecordsRead,
     at_once,
@@ -105,7 +105,7 @@ class ExposureScorer:
         blocks: list[list[list[Column]]] = [[[] for _ in measures] for _ in readings]
         unscored: dict[str, int] = {}
         done = 0
-        with threadpool_limits(1):  # sums in another order are other scores
+        with one_thread():
             for group in self._groups(draws, readings, len(measures) - len(counted)):
                 columns, without = self._pass(group, readings, counted)
                 for of_reading, whole in zip(blocks, columns, strict=True):

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from proxyguard.audit.attacks import BEYOND, SUCCESS, Attacked, Found, MemberAttacks
+from proxyguard.audit.home import one_thread
 from proxyguard.documents.canonical import Plain
 from proxyguard.documents.evidence import AttackFigures, ExposureFigures, JsonNumber
 from proxyguard.documents.releases import AnyDraw, DrawnRelease
@@ -324,7 +324,7 @@ def check_figures(figures: GroupFigures, shown: ExposureFigures | None, where: s
     SealError
         Where a figure is another one.
     """
-    with threadpool_limits(1):
+    with one_thread():
         expected = figures.document(target=False)
     if shown is None or expected is None:
         if shown is not expected:

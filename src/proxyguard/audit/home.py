@@ -14,8 +14,9 @@ import platform
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING
@@ -41,6 +42,8 @@ from proxyguard.seal.storage import (
 )
 
 if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
     from proxyguard.documents.canonical import Plain
 
 # Beginnings of the names in a home.
@@ -268,16 +271,29 @@ def _arithmetic() -> str:
     An honest draw, made again on another processor, then has another content and is no lie.
     """
     import numpy as np
-    from threadpoolctl import ThreadpoolController
 
     kernels = {
         f"{library.internal_api} {getattr(library, 'architecture', '')}".strip()
-        for library in ThreadpoolController().lib_controllers
+        for library in _threaded(len(sys.modules)).lib_controllers
         if library.user_api == "blas"
     }
     config = np.show_config(mode="dicts")
     found = config["SIMD Extensions"]["found"] if config else []
     return ", ".join([platform.machine(), *sorted(kernels), *found])
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Hold every library to one thread for a while: sums in another order are other numbers."""
+    limit: AbstractContextManager[object] = _threaded(len(sys.modules)).limit(limits=1)
+    return limit
+
+
+@lru_cache(maxsize=1)
+def _threaded(modules: int) -> ThreadpoolController:
+    """Return the libraries with threads of their own; looked for anew once more was imported."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def extra_versions(generators: Iterable[str]) -> dict[str, str]:

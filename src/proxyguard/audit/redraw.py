@@ -24,7 +24,6 @@ from pathlib import Path
 from secrets import SystemRandom
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.kept import kept_files, kept_folders
 from proxyguard.adapters.networks import DEVICE, TOGETHER
@@ -32,7 +31,7 @@ from proxyguard.adapters.privacy import privacy_of
 from proxyguard.audit.apart import Redraw, RefitSource, ask, refit_apart
 from proxyguard.audit.development import ValidationPart, fitted_from
 from proxyguard.audit.folder import RELEASES
-from proxyguard.audit.home import extra_versions, software_versions
+from proxyguard.audit.home import extra_versions, one_thread, software_versions
 from proxyguard.audit.manifest import schema_of
 from proxyguard.audit.rules import provisional_measure
 from proxyguard.audit.verify import RegisteredAudit, Scope
@@ -465,7 +464,7 @@ def _model_differences(
     development = audit.development(member)
     # On records that lie in the folder: those of the target would take its key.
     x = features(development.training(), development.features)
-    with threadpool_limits(1):
+    with one_thread():
         stored = load_model(audit.folder.store.get(address), "a model", types)
         try:
             first = predict(fitted_from(draw, stored), x, development.outcome)

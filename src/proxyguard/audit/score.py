@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from proxyguard.audit.development import load_fitted
 from proxyguard.audit.folder import AuditFolder
+from proxyguard.audit.home import one_thread
 from proxyguard.audit.manifest import PredictionsByRecord, ProbabilityHistograms, stored_predictions
 from proxyguard.audit.target import Chunk, TargetRecords
 from proxyguard.audit.verify import WITHIN, agree
@@ -437,7 +437,7 @@ class Scorer:
         auc: dict[str, float | None] = {}
         unscored: dict[str, int] = {}
         source_auc, done = None, 0
-        with threadpool_limits(1):
+        with one_thread():
             for group in self._groups(releases, dense=needs_whole(readings)):
                 for release in group:
                     self._load(release)
