@@ -336,6 +336,16 @@ def test_an_easier_claim_is_never_less_likely_to_be_validated(mode: str) -> None
     assert base.max() > 0.0
 
 
+def test_all_settings_of_a_search_are_judged_on_targets_that_are_drawn_once() -> None:
+    law = easy(limit=0.7, slack=0.2, ramp=0.2)()
+    targets = Targets(law, 200, repetitions=10, seed=2)
+    # Neither of them has drawn before the other asks.
+    others = [targets.requiring(law.requirements), targets.under(law.with_reliability(0.9))]
+    for other in others:
+        assert other.counts is targets.counts
+        assert other.sample_means is targets.sample_means
+
+
 def test_more_valid_releases_raise_the_score_rate_on_every_target() -> None:
     law = law_of(ERROR)
     targets = Targets(law, 160, repetitions=200, seed=2)

@@ -14,11 +14,11 @@ from functools import lru_cache
 from math import ceil, isfinite, log
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from proxyguard.exact import checks
 from proxyguard.exact.binomial import clopper_pearson_lower, upper_tail
-from proxyguard.exact.rounding import GUARD, Array, weaken_lower, weaken_pvalue
+from proxyguard.exact.rounding import GUARD, Array, Integers, weaken_lower, weaken_pvalue
 from proxyguard.exact.special import special
 
 # Most steps towards the chord's touching point; about seven are taken, fewer only weaken.
@@ -227,9 +227,7 @@ def largest_rejected(
     return float(weaken_lower(low))
 
 
-def critical_count(
-    n_releases: ArrayLike, *, target: float, kappa: float, alpha: float
-) -> NDArray[np.int64]:
+def critical_count(n_releases: ArrayLike, *, target: float, kappa: float, alpha: float) -> Integers:
     """Return the least count of favorable scores that validates, ``R + 1`` if none does.
 
     ``kappa = 0`` gives the oracle count, for releases whose validity is known.
@@ -238,12 +236,31 @@ def critical_count(
     830
     """
     n = np.asarray(n_releases, dtype=np.int64)
-    low, high = np.zeros_like(n), n + 1  # the p-value falls as the count grows
+    zero, none, apart = np.zeros_like(n), n + 1, np.full_like(n, np.iinfo(np.int64).max // 2)
+    # The p-value is never below g(kappa), which costs a tenth of it: most counts fail by that.
+    least = _least_passing(
+        lambda k: weaken_pvalue(score_tail(k, n, target=target, b=kappa)), zero, none, apart, alpha
+    )
+    return _least_passing(
+        lambda k: sharp_pvalue(k, n, target=target, kappa=kappa),
+        least - 1, none, np.ones_like(n), alpha,
+    )  # fmt: skip
+
+
+def _least_passing(
+    pvalue: Callable[[Integers], Array], low: Integers, high: Integers, step: Integers, alpha: float
+) -> Integers:
+    """Return the least counts above ``low`` with a p-value of at most ``alpha``, else ``high``.
+
+    The p-value falls as the count grows. Steps begin with ``step`` and double, never beyond half
+    of what is open: a small one finds soon what is near.
+    """
     while np.any(high - low > 1):
-        middle = np.clip((low + high) // 2, 0, n)
-        passes = sharp_pvalue(middle, n, target=target, kappa=kappa) <= alpha
+        middle = np.minimum(low + step, (low + high) // 2)
+        passes = pvalue(middle) <= alpha
         high = np.where(passes, middle, high)
-        low = np.where(passes, low, np.maximum(low, middle))
+        low = np.where(passes, low, middle)
+        step = 2 * np.minimum(step, high)
     return high
 
 

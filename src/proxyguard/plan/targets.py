@@ -280,6 +280,7 @@ class Targets:
 
     def under(self, law: Law) -> Targets:
         """Return these targets for a law with the same losses on the same records."""
+        _ = self.sample_means  # drawn and counted here, once, and not anew in every copy
         other = copy(self)
         other.law = law
         return other
