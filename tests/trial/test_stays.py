@@ -224,5 +224,5 @@ def test_rows_that_were_written_anew_since_are_rows_that_were_looked_at(tmp_path
     # What was kept is then no row that nothing has seen, and no line says so.
     assert not any("not remembered" in note for note in again.notes)
     assert any(
-        "150 rows were kept back as fresh.csv, not looked at in this" in n for n in again.notes
+        "150 rows were kept back as kept/fresh.csv, not looked at in this" in n for n in again.notes
     )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import proxyguard as pg
 from conformance.typed import proxyguard
 from proxyguard.cli.show import Exit
+from proxyguard.registry.declaration import read_declaration
 from proxyguard.registry.target import TableReading
 from proxyguard.tables.files import read_table
 from trial.tables import people
@@ -40,31 +43,29 @@ def test_rows_that_are_kept_were_never_looked_at_and_begin_the_audit(work: Path)
     assert done.returncode in (Exit.DONE, Exit.UNRESOLVED), done.stderr
     assert "300 rows were kept back, not looked at here and not remembered" in done.stderr
     assert "the other 400 judge" in done.stdout
-    fresh = rows_of(work / "try-out" / "fresh.csv")
+    kept = work / "try-out" / "kept"
+    fresh = rows_of(kept / "fresh.csv")
+    assert (kept / ".gitignore").read_text() == "*\n"
+    assert {path.name for path in kept.iterdir()} == {".gitignore", "fresh.csv"}
     assert not fresh & rows_of(work / "given.csv")
     assert fresh < rows_of(work / "patients.csv")
     once_more = proxyguard(work, "try", "patients.csv", "made", "--keep", "300", *told)
     assert once_more.returncode == done.returncode, once_more.stderr  # the very same rows
     begun = proxyguard(work, "init", "my-audit", "--from", "try-out")
     assert begun.returncode == Exit.DONE, begun.stderr
-    assert "Put first beside" not in begun.stdout
-    assert "Copied beside it from the trial: fresh.csv." in begun.stdout
+    assert "Put first" not in begun.stdout
+    assert not (work / "fresh.csv").exists()
     declared = (work / "my-audit" / "audit.toml").read_text()
-    assert "# fresh.csv has the 300 rows that were kept back before the trial looked.\n" in declared
+    assert (
+        "# kept/fresh.csv has the rows that were kept back before the trial looked.\n" in declared
+    )
     checked = proxyguard(work, "check", "my-audit")
     assert checked.returncode == Exit.DONE, checked.stdout + checked.stderr
     assert "guarantee no" not in checked.stdout
-    # Another declaration there, which does not name them, takes nothing along.
-    declared = (work / "try-out" / "audit.toml").read_text()
-    (work / "try-out" / "other.toml").write_text(declared.replace('"fresh.csv"', '"later.csv"'))
-    (work / "else").mkdir()
-    begun = proxyguard(work, "init", "else/audit", "--from", "try-out/other.toml")
-    assert begun.returncode == Exit.DONE, begun.stderr
-    assert [path.name for path in (work / "else").iterdir()] == ["audit"]
     # They are the only copy: no later trial writes over them.
     again = proxyguard(work, "try", "patients.csv", "made", "--keep", "200", *told)
     assert again.returncode == Exit.ERROR
-    assert "try-out/fresh.csv is there already" in again.stderr
+    assert "try-out/kept/fresh.csv is there already" in again.stderr
 
 
 def test_rows_that_an_earlier_trial_used_are_kept_and_said_to_be_used(work: Path) -> None:
@@ -74,7 +75,7 @@ def test_rows_that_an_earlier_trial_used_are_kept_and_said_to_be_used(work: Path
     for out, seed in (("one", "1"), ("same", "1"), ("two", "2")):
         done = proxyguard(work, *told, "--seed", seed, "--out", out)
         assert done.returncode in (Exit.DONE, Exit.UNRESOLVED, Exit.VIOLATION), done.stderr
-        kept[out] = rows_of(work / out / "fresh.csv")
+        kept[out] = rows_of(work / out / "kept" / "fresh.csv")
         if out == "two":
             used = len(kept["two"] - kept["one"])
             said = f"{used} of the 300 rows that were kept are no fresh ones: the trial of 'patie"
@@ -86,12 +87,12 @@ def test_rows_that_an_earlier_trial_used_are_kept_and_said_to_be_used(work: Path
 
 
 def test_rows_beside_those_that_were_kept_are_found_before_the_work(work: Path) -> None:
-    (work / "try-out").mkdir()
-    (work / "try-out" / "other-rows.csv").write_text("of an earlier trial\n")
+    (work / "try-out" / "kept").mkdir(parents=True)
+    (work / "try-out" / "kept" / "other-rows.csv").write_text("of an earlier trial\n")
     told = proxyguard(work, "try", "patients.csv", "--generator", "bootstrap", "--draws", "2",
                       "--keep", "300", "--home", "home", *LIMITS)  # fmt: skip
     assert told.returncode == Exit.ERROR
-    assert "try-out/other-rows.csv is there already" in told.stderr
+    assert "try-out/kept/other-rows.csv is there already" in told.stderr
     assert not (work / "home").exists()
 
 
@@ -152,17 +153,21 @@ def test_a_column_that_is_declared_as_excluded_is_left_out() -> None:
         pg.try_out(people(600, 1), generator="bootstrap", outcome="age", **left_out)  # type: ignore[arg-type]
 
 
-def test_a_folder_of_somebody_else_has_no_file_of_this_machine_copied(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("a key\n")
-    theirs, mine = tmp_path / "theirs", tmp_path / "mine"
+def test_a_folder_of_somebody_else_has_no_file_of_this_machine_found(work: Path) -> None:
+    done = proxyguard(work, "try", "patients.csv", "made", "--holdout", "given.csv", *LIMITS)
+    assert done.returncode in (Exit.DONE, Exit.UNRESOLVED, Exit.VIOLATION), done.stderr
+    theirs = work / "theirs"
     theirs.mkdir()
-    (theirs / "audit.toml").write_text("format = 1\n")
-    (theirs / "fresh.csv").symlink_to(tmp_path / "secret")
-    proxyguard(tmp_path, "init", "mine/audit", "--from", "theirs")  # what it declares is unfinished
-    assert [path.name for path in mine.iterdir()] == ["audit"]
+    (theirs / "audit.toml").write_bytes((work / "try-out" / "audit.toml").read_bytes())
+    for source, missing in (("try-out", 1), ("theirs", 4)):
+        begun = proxyguard(work, "init", f"mine/{source}", "--from", source, "--json")
+        assert begun.returncode == Exit.DONE, begun.stderr
+        # Of its own trial all are found, but for the fresh records: where they were, not copied.
+        assert len(json.loads(begun.stdout)["missing"]) == missing
+    assert sorted(path.name for path in (work / "mine").iterdir()) == ["theirs", "try-out"]
     (theirs / "audit.toml").unlink()
     os.mkfifo(theirs / "audit.toml")
-    fifo = proxyguard(tmp_path, "init", "mine/other", "--from", "theirs")
+    fifo = proxyguard(work, "init", "mine/other", "--from", "theirs")
     assert "audit.toml is a FIFO, expected a file" in fifo.stderr
 
 
@@ -170,11 +175,11 @@ def test_rows_are_kept_from_what_may_judge_and_an_audit_learns_from_the_others()
     table, holdout = people(600, 1), people(500, 2)
     given = {"limits": {"two-way shares": 0.3}, "workers": 1, "keep": 100}
     drawn = pg.try_out(table, generator="bootstrap", draws=2, **given)  # type: ignore[arg-type]
-    assert set(drawn.kept) == {"fresh.csv", "other-rows.csv"}
-    assert 'table = "other-rows.csv"' in drawn.declaration
+    assert set(drawn.kept) == {"kept/fresh.csv", "kept/other-rows.csv"}
+    assert 'table = "kept/other-rows.csv"' in drawn.declaration
     assert drawn.n_records == 150  # 30 % of the other 500
     held = pg.try_out(table, people(600, 3), holdout=holdout, **given)  # type: ignore[arg-type]
-    assert (set(held.kept), held.n_records) == ({"fresh.csv"}, 400)
+    assert (set(held.kept), held.n_records) == ({"kept/fresh.csv"}, 400)
     with pytest.raises(pg.RegistryError, match="nobody said which those are: give --made-from"):
         pg.try_out(table, people(600, 3), **given)  # type: ignore[arg-type]
     with pytest.raises(pg.TableError, match="of 500 rows that may judge at most 470 can be kept"):
@@ -187,7 +192,8 @@ def test_an_audit_of_frames_has_the_rows_that_were_kept(tmp_path: Path) -> None:
     )
     audit = page.save_audit(tmp_path / "work")
     assert audit.check().good
-    assert len(rows_of(tmp_path / "work" / "fresh.csv")) == 120
+    assert len(rows_of(tmp_path / "work" / "kept" / "fresh.csv")) == 120
+    assert (tmp_path / "work" / "kept" / ".gitignore").exists()
 
 
 @pytest.mark.parametrize(
@@ -308,3 +314,63 @@ def test_exposure_needs_no_holdout_where_the_rows_made_from_are_known(work: Path
     assert line in told
     assert line in trial.notes
     assert trial.n_records == 490
+
+
+def test_an_audit_finds_the_tables_of_its_trial_where_they_were_and_refuses_what_it_saw(
+    work: Path,
+) -> None:
+    """In folders of their own, from another one, and in a home that knows nothing of the trial."""
+    (work / "data").mkdir()
+    for name in ("patients.csv", "given.csv", "made"):
+        (work / name).rename(work / "data" / name)
+    people(500, 12).to_csv(work / "data" / "test.csv", index=False)
+    (work / "elsewhere").mkdir()
+    tried = proxyguard(
+        work / "elsewhere", "try", "../data/patients.csv", "../data/made", "--made-from",
+        "../data/given.csv", "--holdout", "../data/test.csv", "--outcome", "ill", "--home",
+        "../home", *LIMITS,
+    )  # fmt: skip
+    assert tried.returncode in (Exit.DONE, Exit.UNRESOLVED, Exit.VIOLATION), tried.stderr
+    begun = proxyguard(work, "init", "audits/first", "--from", "elsewhere/try-out")
+    assert begun.returncode == Exit.DONE, begun.stderr
+    declared = (work / "audits" / "first" / "audit.toml").read_text()
+    for line in ('table = "given.csv"', 'file = "made/s2.csv"', 'file = "made/s10.csv"'):
+        assert line in declared
+    assert "Put first" in begun.stdout
+    assert begun.stdout.count(".csv: ") == 1  # the fresh records alone
+    people(500, 13).to_csv(work / "audits" / "fresh.csv", index=False)
+    checked = proxyguard(work, "check", "audits/first")
+    assert checked.returncode == Exit.DONE, checked.stdout + checked.stderr
+    # Shuffled, and in a home of somebody who never saw the trial.
+    people(500, 12).sample(frac=1.0).to_csv(work / "audits" / "fresh.csv", index=False)
+    other = ("--data", "data", "--home", "other-home")
+    refused = proxyguard(work, "check", "audits/first", *other)
+    assert refused.returncode == Exit.ERROR
+    assert "has the records of 'test.csv', which were looked at before" in refused.stdout
+    sealed = proxyguard(work, "seal", "audits/first", *other)
+    assert "has the records of 'test.csv'" in " ".join(sealed.stderr.split())
+
+
+def test_a_coarse_table_has_no_digest_that_could_be_tried() -> None:
+    few = [people(200, seed)[["site", "ill"]] for seed in (1, 2, 3)]
+    coarse = pg.try_out(few[0], few[1], holdout=few[2], workers=1)
+    assert "seen = " not in coarse.declaration
+    fine = pg.try_out(people(200, 1), people(200, 2), holdout=people(200, 3), workers=1)
+    assert fine.declaration.count("seen = {") == 1
+
+
+def test_what_decides_nothing_is_left_out_of_the_audit_and_named() -> None:
+    rng = np.random.default_rng(0)
+
+    def rare(seed: int) -> pd.DataFrame:
+        table = people(900, seed)[["age", "dose", "ill"]]
+        return table.assign(ill=np.where(rng.random(900) < 0.02, "yes", "no"))
+
+    page = pg.try_out(rare(1), rare(2), outcome="ill", holdout=rare(3), workers=1)
+    (member,) = read_declaration(page.declaration).members
+    assert [part.name for part in member.requirement] == ["two-way shares"]
+    for name in ("error", "Brier"):
+        line = f"# Left out: '{name}': a release that learned nothing keeps its limit"
+        assert page.declaration.count(line) == 1
+    assert sum("The audit that follows leaves it out." in line for line in page.heading) == 2
+    assert [requirement.name for requirement in page.requirements][:2] == ["error", "Brier"]

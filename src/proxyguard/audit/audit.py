@@ -115,7 +115,9 @@ class Audit:
         """The folder with what the steps may use."""
         return Workplace(
             folder=self.folder,
-            data=DataFolders.of(self.folder.path, self._data),
+            data=DataFolders.of(
+                self.folder.path, [*self._data, *self.home.data_of(self.folder.path)]
+            ),
             home=str(self.home.root),
             workers=self._workers,
             progress=self._progress,

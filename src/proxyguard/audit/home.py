@@ -9,6 +9,7 @@ the store and its key can try values until a target record is recovered.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import sys
@@ -17,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from proxyguard.documents.canonical import Plain
 
 # Beginnings of the names in a home.
-KNOWN = ("signing.", "lineage.", "targets", "retired")
+KNOWN = ("signing.", "lineage.", "targets", "retired", "data")
 
 
 def default_home() -> Path:
@@ -148,6 +150,24 @@ class Home:
     def lineage_path(self) -> Path:
         """Where that store lies."""
         return self.root / "lineage.sqlite"
+
+    def remember_data(self, folder: Path, roots: Iterable[Path]) -> None:
+        """Remember for a folder where the tables lie that its declaration names.
+
+        Here and not in the declaration, which anybody may have written and everybody may read.
+        """
+        path = self._data_path(folder)
+        private_folder(self.root, KNOWN)
+        private_folder(path.parent)
+        write_atomic(path, json.dumps([os.path.abspath(r) for r in roots]).encode(), private=True)
+
+    def data_of(self, folder: Path) -> tuple[Path, ...]:
+        """Return where the tables of a folder's declaration lie, as far as this home remembers."""
+        path = self._data_path(folder)
+        return tuple(map(Path, json.loads(path.read_bytes()))) if path.exists() else ()
+
+    def _data_path(self, folder: Path) -> Path:
+        return self.root / "data" / sha256(os.fsencode(os.path.abspath(folder))).hexdigest()
 
     def target_key_path(self, audit: str) -> Path:
         """Where the key file of an audit's targets lies."""

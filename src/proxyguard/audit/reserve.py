@@ -41,7 +41,13 @@ from proxyguard.registry.fields import number
 from proxyguard.registry.numbers import is_written_number
 from proxyguard.registry.parts import Development
 from proxyguard.registry.target import ClusteredDesign, StratifiedDesign, Target
-from proxyguard.seal.fingerprint import RecordSet, TablePrints, canonical_value, expected_twins
+from proxyguard.seal.fingerprint import (
+    OPEN,
+    RecordSet,
+    TablePrints,
+    canonical_value,
+    expected_twins,
+)
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Ledger
 from proxyguard.seal.lineage import worst_met
@@ -93,6 +99,7 @@ def divide(member: Member, data: DataFolders) -> Division:
     target = member.target
     if target.table is not None:
         raw = RawTable(data.find(target.table), target.read)
+        _refuse_seen(target, raw)
         check_columns(member, raw.columns)
         if member.development.blocks is None:
             chosen = reserve_rows(raw, target)
@@ -109,6 +116,7 @@ def divide(member: Member, data: DataFolders) -> Division:
             raw.take(kept), kept, raw.take(rest), rest, whole, lost, gaps, _surveyed(target, [raw])
         )
     raw = RawTable(data.find(str(target.file or target.population)), target.read)
+    _refuse_seen(target, raw)
     everything = np.arange(len(raw))
     source = RawTable(data.find(str(member.development.table)), target.read)
     check_columns(member, source.columns)
@@ -126,6 +134,19 @@ def divide(member: Member, data: DataFolders) -> Division:
         gaps=1.0 - len(development) / max(len(source), 1),
         surveyed=_surveyed(target, [raw, *same]),
     )  # fmt: skip
+
+
+def _refuse_seen(target: Target, raw: RawTable) -> None:
+    """Refuse a table that the declaration says was looked at, in whatever home and order."""
+    if not target.seen:
+        return
+    identity = TablePrints(raw.take(np.arange(len(raw))), OPEN).identity
+    for name, digest in target.seen.items():
+        if digest == identity:
+            raise TargetReused(
+                f"{target.files[0]!r} has the records of {name!r}, which were looked at before "
+                "this audit: give records that nobody has looked at"
+            )
 
 
 def _surveyed(target: Target, files: Sequence[RawTable]) -> dict[str, int]:

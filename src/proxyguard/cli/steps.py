@@ -46,14 +46,15 @@ def init(
     json: show.Json = False,
 ) -> None:  # fmt: skip
     """Make an audit folder with a declaration to fill in, and a signing key."""
-    from proxyguard.trial.page import bring_kept_rows, declaration_in
+    from proxyguard.trial.page import declaration_in
 
     text = None if declaration is None else declaration_in(declaration)
     audit = show.audit_of(folder, home)
     written = audit.init(text)
-    brought = []
-    if declaration is not None and text is not None:
-        brought = bring_kept_rows(declaration, folder, text)
+    if declaration is not None:
+        trial = declaration if declaration.is_dir() else declaration.parent
+        # What this home knows of its own trials; a folder of somebody else's has no say in it.
+        audit.home.remember_data(folder, audit.home.data_of(trial))
     values: dict[str, object] = {
         "declaration": str(written),
         "signer": audit.home.signing_key().public,
@@ -69,10 +70,7 @@ def init(
         raise RegistryError(f"{written} is there to be mended: {error}") from None
     values |= {"missing": list(begin.missing), "named_code": list(begin.named),
                "carried_code": dict(begin.carried)}  # fmt: skip
-    copied = (
-        [f"Copied beside it from the trial: {', '.join(map(str, brought))}."] if brought else []
-    )
-    show.answer(json, values, [*_begun_lines(written, begin), *copied, next_words])
+    show.answer(json, values, [*_begun_lines(written, begin), next_words])
 
 
 def _begun_lines(written: Path, begin: Begun) -> Iterator[str]:

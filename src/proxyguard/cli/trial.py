@@ -56,8 +56,8 @@ def try_(
         help="Of a generator: the share of good releases that is asked for; default: 0.8.",
     )] = None,
     keep: Annotated[int, typer.Option(
-        "--keep", min=0, help="Rows that are not looked at and kept for an audit, as fresh.csv: "
-        "about as many as judge.",
+        "--keep", min=0, help="Rows that are not looked at and kept for an audit, as "
+        "kept/fresh.csv: about as many as judge.",
     )] = 0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of rows and draws.")] = 0,
     out: Annotated[Path, typer.Option(

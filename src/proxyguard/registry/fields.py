@@ -132,6 +132,7 @@ DecimalText = Annotated[StrictStr, AfterValidator(_decimal)]
 BinEnd = Annotated[StrictStr, AfterValidator(_bin_end)]
 Share = Annotated[StrictStr, AfterValidator(_share)]
 Name = Annotated[StrictStr, Field(min_length=1, max_length=200)]
+TableDigest = Annotated[StrictStr, Field(pattern="^[0-9a-f]{64}$")]
 Text = Annotated[StrictStr, Field(min_length=1, max_length=2000)]
 FilePath = Annotated[StrictStr, Field(min_length=1, max_length=500), AfterValidator(_inside)]
 # Bounded where they are read: lists and arrays are made from them, and a registry from anybody

@@ -34,6 +34,7 @@ from proxyguard.registry.fields import (
     Positive,
     SeedNumber,
     Share,
+    TableDigest,
     Text,
     number,
 )
@@ -378,8 +379,11 @@ class Target(DeclarationPart):
     """What was done with these records before, if anything."""
     coincidence: Text | None = None
     """Why records of another table may have the same values."""
+    seen: dict[Text, TableDigest] = Field(default_factory=dict)
+    """Tables that were looked at before, each with the digest of its records: none of them may be
+    the target, whatever home knows of it. A trial writes them."""
 
-    LATER = ("clip", "missing_outcomes")
+    LATER = ("clip", "missing_outcomes", "seen")
 
     @model_validator(mode="after")
     def _one_source(self) -> Target:

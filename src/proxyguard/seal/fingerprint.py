@@ -408,6 +408,10 @@ class TablePrints:
         return view_of(prints, chance=chance, words=words, thin=thin)
 
 
+# The key where nobody has a secret: of whole tables and of what is compared and written nowhere.
+OPEN = bytes(32)
+
+
 def fingerprints(frame: pd.DataFrame, key: bytes) -> Prints:
     """Return the keyed fingerprint of every record; columns are taken by name."""
     return TablePrints(frame, key).prints

@@ -7,9 +7,10 @@ records that nobody has looked at.
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import ceil, comb
@@ -66,6 +67,8 @@ PURPOSE = "May releases stand in for the table in what is required of them?"
 LATER_SEED = 1000
 # The folder of releases, and what that which makes them is called where nobody named it.
 FILES = "releases"
+# Records that an audit waits for.
+AWAITED = "fresh.csv"
 # The attacks of an exposure.
 ATTACKS = ("dcr", "domias")
 
@@ -702,7 +705,7 @@ class Trialled:
 def declaration_text(
     trial: Trialled, *, target: Sequence[str], table: str, head: Sequence[str] = (),
     first: int, files: Sequence[str], separator: str = ",",
-    promises: Mapping[str, Sequence[str]] | None = None,
+    promises: Mapping[str, Sequence[str]] | None = None, left_out: Sequence[str] = (),
 ) -> str:  # fmt: skip
     """Return an `audit.toml`.
 
@@ -724,6 +727,8 @@ def declaration_text(
         What stands between the values of text tables.
     promises
         What each demand requires, in sentences, as comments.
+    left_out
+        What is not required, as comments.
     """
     lines = [*_comments(head), "format = 1"]
     lines += [f"name = {toml(trial.name)}", f"purpose = {toml(PURPOSE)}", "", "[target]"]
@@ -743,6 +748,7 @@ def declaration_text(
             "[procedure]                    # trained on the real rows, and on every release",
         ]
         lines += [f"library = {toml([trial.learner])}", f"seed = {trial.seed}"]
+    lines += ["", *_comments(left_out)] if left_out else []
     for demand in trial.demands:
         lines += ["", *_comments((promises or {}).get(demand.name, ())), *demand.lines]
     if trial.exposure:
@@ -800,20 +806,54 @@ class LaterTitles:
     table: str
     separator: str
     folder: str
+    root: Path | None
+    """The folder from which files are named; nothing where none was given."""
+    fresh: str = AWAITED
+    """The records that judge: to be put there, or kept."""
+    seen: Mapping[str, str] = field(default_factory=dict)
+    """The tables that were looked at, with digests of their records."""
 
     @classmethod
-    def of(cls, real: object, releases: object, made_from: object) -> LaterTitles:
+    def of(
+        cls, real: object, releases: object, made_from: object, sources: Iterable[object]
+    ) -> LaterTitles:
         titled = Path(real) if isinstance(real, str | Path) else None
         # What the releases were made from is what the source of the audit learns from.
         source = real if made_from is None else made_from
         path = Path(source) if isinstance(source, str | Path) else None
         place = Path(releases) if isinstance(releases, str | Path) else None
+        files = [Path(given) for given in (source, *sources) if isinstance(given, str | Path)]
+        root = _common_root(files)
         return cls(
             title="your table" if titled is None else titled.name,
-            table="table.parquet" if path is None else path.name,
+            table="table.parquet" if path is None else _way(root, path),
             separator="," if path is None else separator_of(path),
-            folder="releases" if place is None or not place.is_dir() else place.resolve().name,
+            folder=FILES if place is None or not place.is_dir() else _way(root, place),
+            root=root,
         )
+
+    def name_of(self, k: int, release: object) -> str:
+        """Return the file that a release is in, or will be written to."""
+        if isinstance(release, str | Path):
+            return _way(self.root, Path(release))
+        return f"{self.folder}/{k + 1:04d}.parquet"
+
+
+def _common_root(files: Sequence[Path]) -> Path | None:
+    """Return the folder that all files lie in: the present one if they do, as they were typed."""
+    there = [Path(os.path.abspath(file)) for file in files]
+    here = Path.cwd()
+    if all(file.is_relative_to(here) for file in there):
+        return here if there else None
+    try:
+        return Path(os.path.commonpath([file.parent for file in there]))
+    except ValueError:  # on two drives
+        return None
+
+
+def _way(root: Path | None, file: Path) -> str:
+    """Return how a file is named from a folder; a declaration names none above it."""
+    return file.name if root is None else Path(os.path.abspath(file)).relative_to(root).as_posix()
 
 
 def later_declaration(
@@ -821,12 +861,38 @@ def later_declaration(
     origin: LaterTitles,
     records: int,
     promises: Mapping[str, Sequence[str]],
-    file_name: Callable[[int, str], str],
-    kept: int,
+    files: Sequence[str],
     persons: Sequence[str],
+    idle: Collection[str],
+    unasked: Sequence[str],
 ) -> str:
-    """Return the declaration of the same audit on records that nobody has looked at."""
-    target = ['file = "fresh.csv"             # records that nobody has looked at']
+    """Return the declaration of the same audit on records that nobody has looked at.
+
+    Parameters
+    ----------
+    trial
+        What was tried.
+    origin
+        What its tables are called.
+    records
+        How many records judged.
+    promises
+        What each demand requires, in sentences.
+    files
+        Of named releases: their files.
+    persons
+        Columns that look like the id of a person who has several rows.
+    idle
+        The demands that a release which learned nothing keeps, too: they are left out.
+    unasked
+        What else is not asked, in sentences.
+    """
+    target = [f"file = {toml(origin.fresh)}    # records that nobody has looked at"]
+    if origin.seen:
+        target += [
+            "# Tables that the trial looked at, by digests of their records: none is the target",
+            f"seen = {toml(origin.seen)}",
+        ]
     if trial.outcome is not None:
         target += [
             "# As in the trial, nothing is claimed about records without an outcome:",
@@ -842,25 +908,33 @@ def later_declaration(
         "# and of strata of clusters with weights see proxyguard explain survey.",
     ]
     whose = [
-        f"The {records:,} records of the trial were seen, so put others into fresh.csv: new ones,",
+        f"The {records:,} records of the trial were seen, so put others into {AWAITED}: new ones,",
         "or rows that a colleague kept back.",
     ]
-    if kept:
-        whose = [f"fresh.csv has the {kept:,} rows that were kept back before the trial looked."]
+    if origin.fresh != AWAITED:
+        whose = [f"{origin.fresh} has the rows that were kept back before the trial looked."]
     head = [
         "The audit of a trial: the same requirements, learner and claim, on fresh records.",
         "proxyguard init my-audit --from this folder makes it.",
         *whose,
-        f"{origin.table} and {origin.folder}/ are looked for beside the audit and in --data.",
+        f"{origin.table} and {origin.folder}/ are looked for in --data, where the trial found",
+        "them, and beside the audit.",
     ]
-    demands = trial.demands
+    demands = [demand for demand in trial.demands if demand.name not in idle]
+    left_out = [
+        f"Left out: {demand.name!r}: a release that learned nothing keeps its limit "
+        f"{number_words(demand.limit, demand.unit)}, too."
+        for demand in trial.demands
+        if demand.name in idle
+    ]
+    left_out += [f"Not asked: {line}." for line in unasked]
     exposure = trial.exposure and all(made.by_name for made in trial.generators)
     if trial.exposure and not (exposure and trial.generators):
         # Rows of the table that the releases were not made from would count as their members.
-        head += [
-            "Exposure is not in it: an audit takes the rows that it gives to generators for",
-            "members, and these releases were made elsewhere, from rows that it does not know.",
-        ]
+        left_out.append(
+            "Left out: 'exposure': an audit takes the rows that it gives to generators for "
+            "members, and these releases were made elsewhere, from rows that it does not know."
+        )
         exposure, demands = False, [d for d in demands if d.name != "exposure"]
     judged = trial.outcome is not None or bool(trial.generators)
     later = replace(
@@ -877,9 +951,7 @@ def later_declaration(
     text = declaration_text(
         later, target=target, table=origin.table, head=head,
         first=max(LATER_SEED, trial.seed + sum(made.draws for made in trial.generators)),
-        files=[f"{origin.folder}/{file_name(k, name)}" for k, name in enumerate(trial.releases)],
-        separator=origin.separator,
-        promises=promises,
+        files=files, separator=origin.separator, promises=promises, left_out=left_out,
     )  # fmt: skip
     read_declaration(text)  # what cannot be registered must not be handed on
     return text

@@ -10,21 +10,13 @@ from typing import TYPE_CHECKING
 
 from proxyguard.audit.folder import DECLARATION
 from proxyguard.errors import RegistryError
-from proxyguard.registry.declaration import read_declaration
 from proxyguard.report.charts import interval_picture, release_picture
 from proxyguard.report.html import environment, explained, fragment_css, render_page
 from proxyguard.report.picture import Picture
 from proxyguard.report.sources import table
 from proxyguard.seal.storage import DOCUMENT, open_plain
-from proxyguard.tables.files import read_file
 from proxyguard.trial.demands import number_words
-from proxyguard.trial.trial import (
-    FRESH_ROWS,
-    OTHER_ROWS,
-    SeenRequirement,
-    Trial,
-    write_new,
-)
+from proxyguard.trial.trial import SeenRequirement, Trial
 
 if TYPE_CHECKING:
     from proxyguard.documents.certificate import ReportTable
@@ -153,31 +145,6 @@ class _Declared(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._inside:
             self.text.append(data)
-
-
-def bring_kept_rows(source: Path, audit: Path, declaration: str) -> list[Path]:
-    """Put the rows that a trial kept, and the declaration names, beside the audit; say where.
-
-    Raises
-    ------
-    TableError
-        Other records lie there under these names.
-    """
-    place = source if source.is_dir() else source.parent
-    brought: list[Path] = []
-    try:
-        members = read_declaration(declaration).members
-    except RegistryError:  # told by whoever reads it next
-        return brought
-    named = {name for member in members for name in member.tables}
-    for name in sorted(named & {FRESH_ROWS, OTHER_ROWS}):
-        kept = place / name
-        # Through a link a folder of somebody else's would have any file of this machine copied.
-        if kept.is_symlink() or not kept.is_file() or place.resolve() == audit.parent.resolve():
-            continue
-        write_new(audit.parent / name, read_file(kept))
-        brought.append(audit.parent / name)
-    return brought
 
 
 def declaration_in(path: Path) -> str:

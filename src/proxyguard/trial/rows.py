@@ -23,7 +23,7 @@ from proxyguard.errors import ProxyGuardError, RegistryError, TableError
 from proxyguard.printable import some, toml, toml_key
 from proxyguard.registry.numbers import fold
 from proxyguard.registry.target import ColumnPart, DeclaredColumns, TableReading
-from proxyguard.seal.fingerprint import TablePrints, fingerprints, identify, meet
+from proxyguard.seal.fingerprint import OPEN, TablePrints, fingerprints, identify, meet
 from proxyguard.tables.columns import (
     as_text,
     as_texts,
@@ -56,9 +56,6 @@ UNNAMED = "unnamed column"
 RESERVED = 0.3
 # Share of rows that attacks compare with, where nothing else is left for them.
 REFERENCE = 0.3
-# Of fingerprints that are compared here and written nowhere. No secret: which records two tables
-# share hangs on the key where views are thinned, and a trial repeats by its seed.
-KEY = bytes(32)
 
 
 class Standing(Enum):
@@ -623,7 +620,7 @@ def in_common(frame: pd.DataFrame, other: pd.DataFrame) -> NDArray[np.bool_]:
             f"the tables have no column in common: {list(frame.columns)[:8]} and "
             f"{list(other.columns)[:8]}"
         )
-    prints, others = fingerprints(frame[names], KEY), fingerprints(other[names], KEY)
+    prints, others = fingerprints(frame[names], OPEN), fingerprints(other[names], OPEN)
     # The second of two equal rows is another record than the first: it takes a second one there.
     numbers = [identify(p, names)[1] for p in (prints, others)]
     _, codes = np.unique(np.concatenate([prints, others]), return_inverse=True)
@@ -635,7 +632,8 @@ def in_common(frame: pd.DataFrame, other: pd.DataFrame) -> NDArray[np.bool_]:
 def _met(frame: pd.DataFrame, other: pd.DataFrame) -> bool:
     """Return whether two tables share more records than coincidence explains."""
     names = [name for name in frame.columns if name in set(other.columns)]
-    views = [TablePrints(table[names], KEY).records().views for table in (frame, other)]
+    # Which views agree hangs on the key where they are thinned, and a trial repeats by its seed.
+    views = [TablePrints(table[names], OPEN).records().views for table in (frame, other)]
     return meet(views[0], views[1]).excess
 
 

@@ -41,7 +41,7 @@ from proxyguard.registry.numbers import (
     whole,
 )
 from proxyguard.registry.target import ColumnPart, DeclaredColumns
-from proxyguard.seal.fingerprint import least_met
+from proxyguard.seal.fingerprint import OPEN, TablePrints, least_met
 from proxyguard.seal.lineage import find_overlaps
 from proxyguard.tables.columns import (
     Series,
@@ -196,7 +196,7 @@ def try_out(
     keep
         So many of the rows that may judge are set aside for an audit before anything is looked at:
         of the holdout, else of the rows of the table that nothing was made from; about half of
-        them. `Trial.save` writes them as ``fresh.csv``.
+        them. `Trial.save` writes them as ``kept/fresh.csv``.
     seed
         Of the rows that are set aside, and of the draws.
     workers
@@ -285,7 +285,11 @@ def try_out(
         )
     of_maker = None if made_from is None else read_source(made_from, MADE_FROM, recoded)
     unseen = None if holdout is None else read_source(holdout, HOLDOUT, recoded)
-    origin = LaterTitles.of(real, releases, made_from)
+    origin = LaterTitles.of(real, releases, made_from, instead.sources.values())
+    known = [
+        (origin.title, table), (_title(made_from, MADE_FROM), of_maker),
+        (_title(holdout, HOLDOUT), unseen),
+    ]  # fmt: skip
     kept: dict[str, bytes] = {}
     fresh: pd.DataFrame | None = None
     if settings.keep:
@@ -298,6 +302,8 @@ def try_out(
         if aside.from_table:
             kept[OTHER_ROWS] = csv_bytes(table, origin.separator)
             origin = replace(origin, table=OTHER_ROWS)
+            known.append((OTHER_ROWS, table))
+        origin = replace(origin, fresh=FRESH_ROWS)
         if place is not None:
             for name, content in kept.items():
                 refuse_other(place / name, content)
@@ -313,6 +319,7 @@ def try_out(
             else f"{len(fresh):,} rows were kept back, not looked at here and not remembered: "
             f"they are {FRESH_ROWS}, for the audit that follows"
         )
+    origin = replace(origin, seen=_digests(known))
     again = _tried_before(store, table)
     used += [] if unseen is None else _looked_before(store, unseen)
     columns, notes, lines = readable_columns(
@@ -363,12 +370,29 @@ def try_out(
             remember=lambda: _remember(store, origin, looked_at),
         )  # fmt: skip
         trial = trying.run(origin)
-    trial = replace(trial, kept=kept, again=again)
+    trial = replace(trial, kept=kept, again=again, home=store, root=origin.root)
     source = real if made_from is None else made_from
     if isinstance(source, str | Path) or origin.table in kept:
         return trial
     filed = {origin.table: table_bytes(table if of_maker is None else of_maker), **trial.tables}
     return replace(trial, tables=filed)
+
+
+def _title(source: object, what: str) -> str:
+    return Path(source).name if isinstance(source, str | Path) else what
+
+
+def _digests(tables: Sequence[tuple[str, pd.DataFrame | None]]) -> dict[str, str]:
+    """Return digests of whole tables, by which an audit of another home refuses them.
+
+    Not of a coarse table: where most records are alike, its few counts could be guessed from one.
+    """
+    prints = {name: TablePrints(frame, OPEN) for name, frame in tables if frame is not None}
+    return {
+        name: one.identity
+        for name, one in prints.items()
+        if 2 * np.unique(one.prints).size > len(one)
+    }
 
 
 def _remember(home: Home, origin: LaterTitles, tables: Sequence[pd.DataFrame]) -> None:
@@ -529,6 +553,10 @@ class _Trying:
         dates = {column.name for column in columns if column.kind == "date"}
         moved = self._moved(kinds, dates)
         asked = {name: kind for name, kind in kinds.items() if name not in moved}
+        not_of = (
+            [f"no share or mean of {quoted(moved)}, of which most rows that judge lie outside what "
+             "the table has"] if moved else []
+        )  # fmt: skip
         demands, unasked, missed = default_demands(
             rows.development,
             asked,
@@ -575,10 +603,15 @@ class _Trying:
                 Opener(audit.place, audit.home, report=False).open()
                 seen = SeenRecord.of(audit, names, len(rows.target))
                 strange = [*self._strange(audit, kinds, dates, releases)]
-                strange += seen.lenient(
+                idle = seen.lenient(
                     demands,
                     *(typed(table, kinds, MISSING) for table in (rows.development, rows.target)),
                 )  # fmt: skip
+        if len(idle) < len(demands):  # an audit of nothing there is not
+            idle = {
+                name: f"{why} The audit that follows leaves it out." for name, why in idle.items()
+            }
+        strange += idle.values()
         unseen = rows.standing.unseen
         # Of files it is known already which cannot be used, and why, in better words.
         failures = () if self.unusable else seen.failures()
@@ -601,9 +634,10 @@ class _Trying:
                 origin,
                 len(rows.target),
                 promises,
-                self._file_name,
-                settings.keep,
+                [origin.name_of(k, self.instead.sources[name]) for k, name in enumerate(releases)],
                 self.persons,
+                idle if len(idle) < len(demands) else (),
+                [*unasked, *not_of],
             ),
             tables=self._unfiled(origin, trial),
             power=seen.power(
@@ -902,22 +936,17 @@ class _Trying:
                 "plain numbers such as 1234.5 and 2024-01-31."
             )
 
-    def _file_name(self, k: int, name: str) -> str:
-        """Return the file that a release is in, or will be written to."""
-        given = isinstance(self.instead.sources.get(name), str | Path)
-        return name if given else f"{k + 1:04d}.parquet"
-
     def _unfiled(self, origin: LaterTitles, trial: Trialled) -> dict[str, bytes]:
         """Return the releases that no file holds, by the names that an audit looks for."""
         wanted: dict[str, Path] = {}
         for k, name in enumerate(trial.releases or self.instead.sources):
             if not isinstance(self.instead.sources[name], str | Path):
                 release = self.data / FILES / f"{k:05d}.parquet"
-                wanted[f"{origin.folder}/{self._file_name(k, name)}"] = release
+                wanted[origin.name_of(k, None)] = release
         for made in trial.generators if self.instead.generators else ():
             folder = self.data / str(made.options.get("folder"))
             for j, drawn in enumerate(sorted(folder.glob("*.parquet"))):
-                wanted[f"{later_folder(made, origin)}/{self._file_name(j, '')}"] = drawn
+                wanted[f"{later_folder(made, origin)}/{j + 1:04d}.parquet"] = drawn
         return {name: path.read_bytes() for name, path in wanted.items()}
 
     def _strange(

@@ -416,13 +416,13 @@ class SeenRecord:
 
     def lenient(
         self, demands: Sequence[Demand], source: pd.DataFrame, judging: pd.DataFrame
-    ) -> Iterator[str]:
+    ) -> dict[str, str]:
         """Say of every limit that a model which learned nothing keeps that it does.
 
         Where one answer is nearly always right, no release is far worse than the real rows.
         """
         if self.source is None or self.outcome is None:
-            return
+            return {}
         outcome = self.outcome
         y, truth = (outcomes(rows[outcome.column], outcome, "") for rows in (source, judging))
         names = [name for name in source.columns if name != outcome.column]
@@ -432,24 +432,26 @@ class SeenRecord:
             shares = np.bincount(y.astype(int), minlength=len(outcome.classes or ())) / y.size
             constant = np.tile(shares, (truth.size, 1))
         losses = {m.part: m.loss(None) for m in self.measures if m.loss is not None}
+        said = {}
         for demand in (demand for demand in demands if demand.name in losses):
             scale, loss = demand.scale[demand.name], losses[demand.name]
             real, nothing = (float(loss(truth, p).mean()) * scale for p in (learned, constant))
             if nothing <= real:
-                yield (
+                said[demand.name] = (
                     f"The limit of {demand.name!r} says nothing here: the model of the real rows "
                     f"comes to {number_words(real, demand.unit)}, one that always gives the same "
                     f"answer to {number_words(nothing, demand.unit)}, so the columns hardly tell "
-                    f"{outcome.column!r}. No other limit would say more: take the requirement out "
-                    "of audit.toml, or predict a column that others tell."
+                    f"{outcome.column!r}. No other limit would say more: predict a column that "
+                    "others tell."
                 )
             elif nothing - real < demand.limit:
-                yield (
+                said[demand.name] = (
                     f"The limit of {demand.name!r} says little here: a model that always gives the "
                     f"same answer comes to {number_words(nothing, demand.unit)}, the model of the "
                     f"real rows to {number_words(real, demand.unit)}, so a release that teaches "
                     f"nothing keeps it too. {self._smaller(demand, (nothing - real) / 2.0)}"
                 )
+        return said
 
     def _smaller(self, demand: Demand, limit: float) -> str:
         """Propose a smaller limit, as it is shown; one that records cannot settle is none."""
@@ -458,7 +460,7 @@ class SeenRecord:
             return (
                 f"No limit that says more can be settled: {self.n_records:,} records cannot tell "
                 f"differences under about {number_words(float(f'{finest:.1e}'), demand.unit)} here."
-                " Take the requirement out of audit.toml, or predict a column that others tell."
+                " Predict a column that others tell."
             )
         typed = decimal(float(f"{limit * demand.asked / demand.limit:.1g}"))
         return f"A smaller one: --limit {shlex.quote(f'{demand.name}={typed}')}"

@@ -18,12 +18,13 @@ import numpy as np
 
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import DECLARATION
+from proxyguard.audit.home import Home, default_home
 from proxyguard.documents.canonical import Plain, canonical_bytes
 from proxyguard.errors import TableError
 from proxyguard.modes.evidence import Decision
 from proxyguard.seal.storage import write_atomic
 from proxyguard.tables.files import table_bytes
-from proxyguard.trial.demands import number_words
+from proxyguard.trial.demands import AWAITED, number_words
 from proxyguard.trial.rows import Standing, read_source
 
 if TYPE_CHECKING:
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
 PAGE = "page.html"
 # The records of an audit that is begun in Python.
 FRESH = "fresh.parquet"
-# Rows that were kept for an audit, and the rest of their table, from which it learns.
-FRESH_ROWS, OTHER_ROWS = "fresh.csv", "other-rows.csv"
+# Rows that were kept for an audit, and the rest of their table, from which it learns: in a folder
+# that git leaves alone, for they are the very records that nobody is to see.
+KEPT = "kept"
+FRESH_ROWS, OTHER_ROWS = f"{KEPT}/fresh.csv", f"{KEPT}/other-rows.csv"
 SUMMARY = "summary.json"
 EXPLORATORY = "Exploratory: nothing was registered before the data were seen."
 DRAWN_ALIKE = (
@@ -203,9 +206,12 @@ class Trial:
     tables
         What was given as an object and lies in no file: by name, as `save_audit` writes it.
     kept
-        The files of rows that were kept for an audit, ``fresh.csv``, by name.
+        The files of rows that were kept for an audit, ``kept/fresh.csv``, by name.
     again
         Whether an earlier trial had the same table.
+    home, root
+        The home that remembers, and the folder from which the declaration names files; None where
+        none was given.
 
     Examples
     --------
@@ -234,6 +240,8 @@ class Trial:
     tables: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     kept: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     again: bool = False
+    home: Home = field(default_factory=lambda: Home(default_home()), repr=False)
+    root: Path | None = field(default=None, repr=False)
 
     @property
     def decided(self) -> tuple[str, ...]:
@@ -363,8 +371,8 @@ class Trial:
         """
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
-        for name, content in self.kept.items():
-            write_new(place / name, content)
+        self._write(place, self.kept)
+        self._remember(place, place)
         write_atomic(place / DECLARATION, self.declaration.encode())
         write_atomic(place / SUMMARY, canonical_bytes(self.to_dict()))
         write_atomic(place / PAGE, self.to_html().encode())
@@ -377,7 +385,7 @@ class Trial:
         ----------
         folder
             Where tables lie, and the audit in ``my-audit`` beside them. Tables that the trial read
-            from files are not copied: name the folder that they are in.
+            from files are not copied: the audit finds them where they are.
         fresh
             Records that nobody has looked at, in any form that `try_out` takes; without them put
             ``fresh.csv`` there.
@@ -399,12 +407,23 @@ class Trial:
         if fresh is not None:
             tables.pop(FRESH_ROWS, None)
             tables[FRESH] = table_bytes(read_source(fresh, "fresh"))
-            declaration = declaration.replace('file = "fresh.csv"', f'file = "{FRESH}"', 1)
+            waited = FRESH_ROWS if self.kept else AWAITED
+            declaration = declaration.replace(f'file = "{waited}"', f'file = "{FRESH}"', 1)
+        self._write(place, tables)
+        audit = Audit(place / "my-audit", home=self.home.root)
+        audit.init(declaration)
+        self._remember(audit.folder.path, place)
+        return audit
+
+    def _write(self, place: Path, tables: Mapping[str, bytes]) -> None:
         for name, content in tables.items():
             write_new(place / name, content)
-        audit = Audit(place / "my-audit")
-        audit.init(declaration)
-        return audit
+        if (place / KEPT).is_dir():
+            write_atomic(place / KEPT / ".gitignore", b"*\n")
+
+    def _remember(self, folder: Path, place: Path) -> None:
+        """Let the home know where a declaration of this trial finds its tables."""
+        self.home.remember_data(folder, [place] if self.root is None else [place, self.root])
 
     def __str__(self) -> str:
         return "\n".join([*self.sentences, "", *self.notes, self.power])
