@@ -342,3 +342,132 @@ def test_two_groups_never_have_one_name() -> None:
     assert group_name({"site": "a", "age": "1"}) == "site = a, age = 1"
     assert group_name({"site": "a, age = 1"}) != group_name({"site": "a", "age": "1"})
     assert group_name({'site" = "a': "1"}) != group_name({"site": 'a" = "1'})
+
+
+TABLES = """
+format = 1
+name = "answers"
+purpose = "What do these tables answer?"
+%s
+[target]
+file = "target.csv"
+coincidence = "none expected"
+%s
+[development]
+table = "open.csv"
+
+[[requirement]]
+name = "red"
+form = "query"
+query = { share = { colour = "red" } }
+limit = "0.2"
+
+[[requirement]]
+name = "weight"
+form = "query"
+query = { mean = "weight", range = ["0", "90"] }
+limit = "20"
+unit = "kg"
+
+[[requirement]]
+name = "a day"
+form = "query"
+query = { ratio = ["weight", "days"], ranges = { weight = ["-10", "90"], days = ["1", "6"] } }
+limit = "8"
+unit = "kg a day"
+
+[[requirement]]
+name = "together"
+form = "query"
+query = { correlation = ["weight", "days"], range = ["-4", "4"], standard = %s }
+limit = "0.5"
+
+[[release]]
+name = "near"
+file = "near.csv"
+
+[[release]]
+name = "gap"
+file = "gap.csv"
+
+[claim]
+level = "releases"
+"""
+STANDARD = '{ weight = ["40", "30"], days = ["3", "1"] }'
+
+
+def shop(rows: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    days = rng.integers(1, 6, size=rows)
+    return pd.DataFrame(
+        {
+            "colour": rng.choice(["red", "green"], size=rows),
+            "weight": (10.0 * days + rng.normal(0, 25, size=rows)).round(3),
+            "days": days,
+            "counts": rng.choice([0.5, 1.0, 2.0], size=rows),
+        }
+    )
+
+
+def answered(table: pd.DataFrame, weights: Any) -> dict[str, float]:
+    """What a table answers, computed without the package."""
+    weights = np.ones(len(table)) if weights is None else np.asarray(weights)
+
+    def mean(numbers: Any) -> float:
+        return float(np.average(numbers, weights=weights))
+
+    products = (table["weight"] - 40) / 30 * (table["days"] - 3)
+    return {
+        "red": mean(table["colour"] == "red"),
+        "weight": mean(table["weight"].clip(0, 90)),
+        "a day": mean(table["weight"].clip(-10, 90)) / mean(table["days"].clip(1, 6)),
+        "together": mean(products.clip(-4, 4)),
+    }
+
+
+@pytest.mark.parametrize("way", ["plain", "weighted", "rounded"])
+def test_the_report_has_what_the_tables_answer_and_no_more(
+    tmp_path: Path, draws_here: None, way: str
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    target, near = shop(900, 1), shop(700, 2)
+    gap = near.head(300).assign(weight=lambda table: table["weight"].where(table.index != 7))
+    tables = {"target": target, "open": shop(400, 3), "near": near, "gap": gap}
+    for name, table in tables.items():
+        table.to_csv(data / f"{name}.csv", index=False)
+    rounding = "disclosure = { digits = 2 }" if way == "rounded" else ""
+    design = 'design = { weight = "counts", max_weight = "2", origin = "design" }'
+    audit = Audit(tmp_path / "audit", home=tmp_path / "home", data=[data], workers=1)
+    audit.init(TABLES % (rounding, design if way == "weighted" else "", STANDARD))
+    audit.run()
+    assert audit.verify().good
+    rows = pd.read_csv(audit.folder.path / "report.csv")
+    rows["query"] = rows["requirement"].str.partition(" (target ")[0]
+    found = rows.set_index(["release", "query"])[["release_answer", "target_answer"]]
+    weights = target["counts"] if way == "weighted" else None
+    expected, real = answered(near, None), answered(target, weights)
+    width = {"red": 2.0, "weight": 180.0, "a day": np.nan, "together": 16.0}
+    for query, answer in expected.items():
+        pair = found.loc[("near", query)]
+        assert pair["release_answer"].tolist() == pytest.approx([answer, answer], rel=1e-9)
+        told = pair["target_answer"].unique().tolist()
+        if way != "rounded":
+            assert told == pytest.approx([real[query]], rel=1e-9)
+        elif query == "a day":
+            assert np.isnan(told).all()  # of two rounded means a ratio says next to nothing
+        else:  # a step of the loss's range, and no finer than the evidence has it
+            assert abs(told[0] - real[query]) <= 0.01 * width[query]
+    # A missing number: the release has no mean, and the target's answer is not told by it.
+    assert found.loc[("gap", "weight")]["release_answer"].isna().all()
+    page = (audit.folder.path / "report.md").read_text()
+    (red,) = [line for line in page.splitlines() if line.startswith("| red | near |")]
+    if way != "rounded":
+        difference = 100 * (real["red"] - expected["red"])
+        assert red == (
+            f"| red | near | {100 * expected['red']:.1f} % | {100 * real['red']:.1f} % "
+            f"| {difference:+.1f} points | 20 points |"
+        )
+        assert f"| {real['weight']:.1f} kg |" in page
+        assert f"| {real['a day']:.2f} kg a day |" in page
+    assert "| weight | gap | no answer |" in page

@@ -111,6 +111,30 @@ def test_both_means_are_below_0_exactly_where_the_ratio_is_within_the_limit(
     assert met == within
 
 
+@given(
+    rows=st.lists(st.tuples(st.integers(-5, 9), st.integers(0, 4)), min_size=1, max_size=6),
+    answer=st.floats(-8, 8),
+    limit=st.floats(0.1, 6),
+    low=st.sampled_from([-5.0, 0.0]),
+    least=st.sampled_from([0.0, 0.5]),
+)
+def test_ends_and_means_of_a_ratio_say_the_answers_that_they_are_of(
+    rows: list[tuple[int, int]], answer: float, limit: float, low: float, least: float
+) -> None:
+    query = BoundedQuery("q", low, 9.0, "cost", per=Denominator("days", least, 4.0))
+    told = query.answer_of(*query.ends(answer, above=True, limit=limit), limit)
+    assert told == pytest.approx(answer, abs=1e-6)
+    values = query.values(records(*map(list, zip(*rows, strict=True))))
+    means = [
+        float(query.excess(values, answer, above=above, limit=limit).mean())
+        for above in (True, False)
+    ]
+    parts = query.parts_of(answer, (means[0], means[1]), limit)
+    assert parts == pytest.approx(values.mean(axis=0).tolist(), abs=1e-9)
+    # Ends that no answer has say none.
+    assert query.answer_of(-0.1, 0.2, limit) is None
+
+
 @given(data=st.data())
 def test_no_record_leaves_the_scale_whatever_a_release_answers(data: st.DataObject) -> None:
     centre = data.draw(st.sampled_from([0.0, -3.0, 1e3, 1e6]))

@@ -131,7 +131,9 @@ def exposed_sources(*, R: int = 4, target: bool = True, calibration: bool = True
     ]  # fmt: skip
     resolved = tuple(
         ResolvedRequirement.model_construct(
-            part=part, limit=ResolvedNumber(value=str(part.limit), rule="as declared", inputs={})
+            part=part,
+            limit=ResolvedNumber(value=str(part.limit), rule="as declared", inputs={}),
+            queries=(),
         )
         for part in parts
     )
@@ -239,6 +241,7 @@ def registry_of(
         ResolvedRequirement.model_construct(
             part=RequirementPart.model_construct(name=one.name),
             limit=ResolvedNumber(value=repr(one.limit), rule="as declared", inputs={}),
+            queries=(),
         )
         for one in requirements
     )

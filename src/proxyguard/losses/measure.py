@@ -55,6 +55,8 @@ from proxyguard.registry.target import Outcome
 FLOOR = 1e-6
 # Tables of a workload that a sentence names.
 MOST_NAMED = 3
+# How the two requirements of a query are called beside its name: the sign of a difference says it.
+SIDES = (" (target above release)", " (target below release)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -474,7 +476,7 @@ def measure_query(
     above, below = (
         Measure(
             requirement=requirement_of(
-                part, -width, width, limit=limit, slack=slack, name=f"{query.name} ({side})",
+                part, -width, width, limit=limit, slack=slack, name=f"{query.name}{side}",
                 form=Form.QUERY, indicator=bool(query.cell), quantity=quantity, promise=said,
             ),
             part=part.name,
@@ -483,7 +485,7 @@ def measure_query(
             apart=apart,
             group=tuple((part.group or {}).items()),
         )
-        for sign, side in ((1.0, "target above release"), (-1.0, "target below release"))
+        for sign, side in zip((1.0, -1.0), SIDES, strict=True)
     )  # fmt: skip
     return above, below
 

@@ -218,6 +218,39 @@ class BoundedQuery:
             return self.low - answer, self.high - answer
         return -(self.high - answer), -(self.low - answer)
 
+    def answer_of(self, low: float, high: float, limit: float) -> float | None:
+        """Return the answer of which `ends`, above, are these; nothing of a ratio that has none.
+
+        What evidence records of a release are the ends.
+        """
+        if self.per is None:
+            return self.low - low
+        above, below = (self.low, self.high), (self.per.low, self.per.high)
+        # One end is -1 or 1, a corner over itself, and the other one says the slope; which corners
+        # of b these are depends on the sign of the slope, so that both are tried.
+        for least, most in (below, below[::-1]):
+            over, under = above[1] + high * above[0], high * most + least
+            if high == 1.0:
+                over, under = above[0] - low * above[1], most - low * least
+            answer = over / under - limit if under else 0.0
+            if np.allclose(
+                self.ends(answer, above=True, limit=limit), (low, high), rtol=0.0, atol=1e-9
+            ):
+                return answer
+        return None
+
+    def parts_of(
+        self, answer: float, means: tuple[float, float], limit: float
+    ) -> tuple[float, float]:
+        """Return the means above and below the line of a ratio, from those of its two excesses."""
+        first, second = (
+            mean * max(map(abs, self._corners(answer, above=side, limit=limit)[2]))
+            for mean, side in zip(means, (True, False), strict=True)
+        )
+        # a - (c + limit) b and (c - limit) b - a add up to -2 limit b.
+        below = -(first + second) / (2.0 * limit)
+        return first + (answer + limit) * below, below
+
     def recorded(self) -> ResolvedQuery:
         """Return what the registry has of it: all but the codings, which the declaration has."""
         return ResolvedQuery(

@@ -24,7 +24,8 @@ from proxyguard.documents.certificate import (
 )
 from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.documents.ledger import Favored
-from proxyguard.report.evidence import budget_parts, by_room, rounding_digits
+from proxyguard.losses.measure import SIDES
+from proxyguard.report.evidence import budget_parts, by_room
 from proxyguard.report.exposure import exposure_pictures, figures_of
 from proxyguard.report.picture import (
     WIDTH,
@@ -51,7 +52,7 @@ from proxyguard.report.picture import (
     ticks,
 )
 from proxyguard.report.record import look_boundary
-from proxyguard.report.sources import Sources, range_words, scores_of
+from proxyguard.report.sources import Sources, range_words, rounding_digits, scores_of
 
 DECISIONS = {"validated": "Validated", "unresolved": "Unresolved", "violation": "Violation"}
 
@@ -453,7 +454,7 @@ def release_picture(
 
 def _heading(requirement: str) -> str:
     """Return a requirement as a heading: of a query its cell and its side, which tell it apart."""
-    for words, arrow in ((" (target above release)", " ↑"), (" (target below release)", " ↓")):
+    for words, arrow in zip(SIDES, (" ↑", " ↓"), strict=True):
         if requirement.endswith(words):
             query = requirement.removesuffix(words)
             return (query.partition(": ")[2] or query) + arrow

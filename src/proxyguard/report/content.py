@@ -185,7 +185,11 @@ def _tables(
     """Return every table that has rows, in the order of the page."""
     exposed = bool(sources.exposures)
     tables = [
-        *(evidence.requirement_table(sources, name) for name in sources.group_names),
+        *(
+            make(sources, name)
+            for name in sources.group_names
+            for make in (evidence.answer_table, evidence.requirement_table)
+        ),
         evidence.binding_table(bindings),
         evidence.step_table(verdicts),
         evidence.budget_table(sources),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import fsum
+from math import fsum, inf
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -30,7 +30,18 @@ from proxyguard.documents.certificate import (
 )
 from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.evidence.component import UNBOUNDED
-from proxyguard.report.sources import Sources, amount, by_declared, cut, table
+from proxyguard.report.picture import decimals
+from proxyguard.report.sources import (
+    QueryAnswers,
+    ReleaseAnswer,
+    Sources,
+    amount,
+    answers_of,
+    by_declared,
+    cut,
+    rounding_digits,
+    table,
+)
 
 # Requirements that a table on a page has room for.
 MOST_ROWS = 100
@@ -216,6 +227,68 @@ def requirement_table(sources: Sources, name: str) -> ReportTable:
     )  # fmt: skip
 
 
+def answer_table(sources: Sources, name: str) -> ReportTable:
+    """Return what releases and target answer to every query, the difference, and its limit.
+
+    Named releases have a row each, draws of a mechanism one row together. Of many rows those are
+    shown whose answers are the furthest apart.
+    """
+    releases = sources.groups[name].releases
+    rows: list[tuple[str, ...]] = []
+    room: list[float] = []
+    for asked in answers_of(sources, name):
+        each = [(release, (a,)) for release, a in zip(releases, asked.answers, strict=True)]
+        for called, some in each if sources.family else [(f"{len(releases):,}", asked.answers)]:
+            rows.append(_answer_row(asked, called, some))
+            room.append(max((abs(a.apart) for a in some if a.apart is not None), default=inf))
+            room[-1] /= -asked.limit
+    shown = sorted(sorted(range(len(rows)), key=room.__getitem__)[:MOST_ROWS])
+    more = len(rows) - len(shown)
+    return table(
+        f"Answers: {name}",
+        ("query", "release" if sources.family else "releases", "release's answer",
+         "target's answer", "difference", "limit"),
+        [rows[k] for k in shown],
+        "A difference is the target's answer less the release's; it is an estimate and decides "
+        "nothing." + rounded_words(sources)
+        + (f" {more:,} more rows, with smaller differences, are in report.csv." if more else ""),
+    )  # fmt: skip
+
+
+def _answer_row(asked: QueryAnswers, called: str, some: Sequence[ReleaseAnswer]) -> tuple[str, ...]:
+    scale, unit, apart = (100.0, " %", " points") if asked.share else (1.0, *2 * (asked.unit,))
+    limit = scale * asked.limit
+    digits = decimals(limit) - 1
+    released = sorted(a.release for a in some if a.release is not None)
+    differences = sorted(a.apart for a in some if a.apart is not None)
+    silent = len(some) - len(released)
+    lacking = "no answer" if silent == len(some) else f"{silent} without one" if silent else ""
+    said = _span([f"{scale * answer:z.{digits}f}" for answer in released], unit)
+    return (
+        asked.query,
+        called,
+        ", ".join(filter(None, (said, lacking))),
+        "" if asked.target is None else f"{scale * asked.target:z.{digits}f}{unit}",
+        _span([_difference(scale * d, limit, digits) for d in differences], apart),
+        f"{limit:.10g}{apart}",
+    )
+
+
+def _difference(apart: float, limit: float, digits: int) -> str:
+    """Return a difference with as many digits as leave it on its side of the limit."""
+    while (round(abs(apart), digits) < limit) != (abs(apart) < limit):
+        digits += 1
+    return f"{apart:+z.{digits}f}"
+
+
+def _span(written: Sequence[str], unit: str) -> str:
+    """Return the first and the last of some numbers, or the one that both are."""
+    if not written:
+        return ""
+    ends = dict.fromkeys((written[0], written[-1]))
+    return f"{' to '.join(ends)}{unit}"
+
+
 def rounded_words(sources: Sources) -> str:
     """Return that statistics are rounded, where a disclosure was registered."""
     digits = rounding_digits(sources)
@@ -226,12 +299,6 @@ def rounded_words(sources: Sources) -> str:
         "limit may be below it: none is counted or crossed out by it. "
         f"Every statistic is rounded to {digits} digits, against the claim."
     )
-
-
-def rounding_digits(sources: Sources) -> int | None:
-    """Return the digits that statistics are rounded to; None where no disclosure is registered."""
-    disclosure = None if sources.predicate is None else sources.predicate.disclosure
-    return None if disclosure is None else disclosure.digits
 
 
 def binding_table(bindings: Sequence[ReportBinding]) -> ReportTable:

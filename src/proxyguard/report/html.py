@@ -491,7 +491,11 @@ def _group(name: str, report: Report, sources: Sources) -> GroupView:
         total=len(group.requirements),
         decision=decision_pictures(report, sources, name),
         lines=next((v.lines for v in report.verdicts if v.name == name), ()),
-        tables=[table for table in report.tables if table.title == f"Requirements: {name}"],
+        tables=[
+            table
+            for table in report.tables
+            if table.title in (f"Answers: {name}", f"Requirements: {name}")
+        ],
     )
 
 

@@ -44,8 +44,7 @@ from proxyguard.exact.sequential import sharp_boundary
 from proxyguard.printable import shortly
 from proxyguard.registry.parts import ClaimPart
 from proxyguard.registry.test import Bound
-from proxyguard.report.evidence import rounding_digits
-from proxyguard.report.sources import Entries, Sources, table
+from proxyguard.report.sources import Entries, Sources, rounding_digits, table
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.lineage import worst_met
 

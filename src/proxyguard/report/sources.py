@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import singledispatch
 from math import isfinite
+from typing import NamedTuple
 
 from proxyguard.certificate import wording
 from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
@@ -34,12 +35,14 @@ from proxyguard.documents.certificate import (
     SequentialVerdict,
     VerdictRecord,
 )
-from proxyguard.documents.evidence import GroupEvidence
+from proxyguard.documents.evidence import ColumnRecord, GroupEvidence
 from proxyguard.documents.ledger import LedgerBody
 from proxyguard.documents.registry import RegisteredMember, Registry, ResolvedRequirement
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import ReleaseEvidence
+from proxyguard.losses.measure import SIDES
+from proxyguard.losses.query import BoundedQuery
 from proxyguard.registry.declaration import Candidate, Declaration
 from proxyguard.registry.parts import RequirementPart
 from proxyguard.seal.ledger import Entry
@@ -178,14 +181,14 @@ class Sources:
         """Return the rule that each limit of a group came from, by declared requirement."""
         if self.registry is None:
             return dict.fromkeys(self.groups[group].requirements, "as given")
-        return {resolved.part.name: _rule_words(resolved) for resolved in self._resolved(group)}
+        return {resolved.part.name: _rule_words(resolved) for resolved in self.resolved(group)}
 
     def units(self, group: str) -> list[str]:
         """Return what stands behind the numbers of each requirement, " kg"; nothing behind most."""
         named = {
             resolved.part.name: f" {resolved.part.own_unit}"
             # What a ratio is tested by is a share, whatever the ratio is in.
-            for resolved in self._resolved(group)
+            for resolved in self.resolved(group)
             if resolved.part.own_unit and not resolved.part.is_ratio
         }
         return [by_declared(named, name) for name in self.groups[group].requirements]
@@ -198,7 +201,8 @@ class Sources:
         target = {c.name: c.target for c in declared.candidate}.get(group, declared.target)
         return "records" if target is None or target.clusters is None else "clusters"
 
-    def _resolved(self, group: str) -> tuple[ResolvedRequirement, ...]:
+    def resolved(self, group: str) -> tuple[ResolvedRequirement, ...]:
+        """Return the registered requirements of a group; none of a certificate in memory."""
         # Groups are mechanisms, or of named releases members; one member has all mechanisms.
         member = self.members.get(group) or next(iter(self.members.values()), None)
         return () if member is None else member.requirements
@@ -401,10 +405,99 @@ def range_words(lower: float, upper: float, *, decision: str, target: float) -> 
     return f"between {at_least(lower, target)} and {at_most(upper, target)}"
 
 
+def rounding_digits(sources: Sources) -> int | None:
+    """Return the digits that statistics are rounded to; None where no disclosure is registered."""
+    disclosure = None if sources.predicate is None else sources.predicate.disclosure
+    return None if disclosure is None else disclosure.digits
+
+
+class ReleaseAnswer(NamedTuple):
+    """What a release answers to a query, and how far above that the target's answer is estimated;
+    nothing of a release that does not answer, or where the evidence does not tell."""
+
+    release: float | None
+    apart: float | None
+
+
+class QueryAnswers(NamedTuple):
+    """What releases and the target answer to one query, in the query's own unit."""
+
+    query: str
+    share: bool
+    unit: str  # behind an answer, such as " years"
+    limit: float
+    answers: tuple[ReleaseAnswer, ...]  # of the releases
+    target: float | None
+    places: tuple[int, int]  # of its two requirements among those of the group
+
+
+def answers_of(sources: Sources, name: str) -> list[QueryAnswers]:
+    """Return the answers to every query of a group, as far as its evidence tells them.
+
+    A release's answer stands beside the statistics, or in the ends of its losses, and the target's
+    is that and the difference: all of it can be read from `evidence.json`.
+
+    Parameters
+    ----------
+    sources
+        What the report is built from; a certificate in memory knows no queries.
+    name
+        The mechanism, or the group of named releases.
+    """
+    group, told = sources.groups[name], []
+    places = {requirement: j for j, requirement in enumerate(group.requirements)}
+    for resolved in sources.resolved(name) if group.columns else ():
+        limit, unit = float(resolved.limit.value), f" {resolved.part.own_unit}".rstrip()
+        for recorded in resolved.queries:
+            above, below = (places.get(f"{recorded.name}{side}") for side in SIDES)
+            if above is None or below is None:
+                continue  # of another group
+            query = BoundedQuery.of(recorded, {})
+            answers = [
+                _answer(query, group.columns[above], r, (row[above], row[below]), limit)
+                for r, row in enumerate(group.derived.estimates)
+            ]
+            if query.per is not None and rounding_digits(sources) is not None:
+                # Of two rounded excesses the ratio would be far less certain than either.
+                answers = [ReleaseAnswer(answer.release, None) for answer in answers]
+            target = next((c + d for c, d in answers if c is not None and d is not None), None)
+            told.append(
+                QueryAnswers(
+                    query.name, bool(query.cell), unit, limit, tuple(answers), target,
+                    (above, below),
+                )
+            )  # fmt: skip
+    return told
+
+
+def _answer(
+    query: BoundedQuery, column: ColumnRecord, r: int, estimates: Sequence[float | str],
+    limit: float,
+) -> ReleaseAnswer:  # fmt: skip
+    above, below = (float(estimate) for estimate in estimates)
+    width = 1.0 if query.per is not None else query.high - query.low
+    # One of them is below 0 where a release answers: without an answer both are the worst.
+    if min(above, below) >= width:
+        return ReleaseAnswer(None, None)
+    if column.answer is not None:
+        answer: float | None = float(column.answer[r])
+    elif column.ends is None:
+        return ReleaseAnswer(None, None)
+    else:
+        low, high = (width * (2.0 * float(end[r]) - 1.0) for end in column.ends)
+        answer = query.answer_of(low, high, limit)
+    if answer is None or query.per is None:
+        # Rounded, the two are further apart than the answers: the larger one is that of the test.
+        return ReleaseAnswer(answer, above if above >= below else -below)
+    over, under = query.parts_of(answer, (above, below), limit)
+    return ReleaseAnswer(answer, over / under - answer if under > 0.0 else None)
+
+
 CsvCell = str | float | None
 COLUMNS = (
     "mechanism", "release", "requirement", "records", "limit", "estimate", "lower", "upper",
     "pvalue", "violation_pvalue", "test", "release_pvalue", "score", "evalue", "verdict",
+    "release_answer", "target_answer",
 )  # fmt: skip
 
 
@@ -437,6 +530,7 @@ def evidence_rows(sources: Sources) -> Iterator[tuple[CsvCell, ...]]:
         derived = group.derived
         whole = [max(float(pvalue) for pvalue in row) for row in derived.pvalues]
         scores = scores_of(name, sources)
+        asked = {j: answers for answers in answers_of(sources, name) for j in answers.places}
         for r, release in enumerate(group.releases):
             for j, requirement in enumerate(group.requirements):
                 yield (
@@ -445,6 +539,8 @@ def evidence_rows(sources: Sources) -> Iterator[tuple[CsvCell, ...]]:
                     derived.upper[r][j], derived.pvalues[r][j], derived.violation_pvalues[r][j],
                     group.tests[j], whole[r], scores[r], _evalue(picks.get(name), r),
                     decided.get(name) or decided.get(release) or decided.get(f"{name}/{release}"),
+                    asked[j].answers[r].release if j in asked else None,
+                    asked[j].target if j in asked else None,
                 )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from proxyguard.documents.evidence import Evidence, GroupEvidence
 from proxyguard.draw.protocol import Fitted, features, outcomes, predict
 from proxyguard.exact.multiplicity import holm
 from proxyguard.exact.rounding import Array
-from proxyguard.losses.measure import Measure
+from proxyguard.losses.measure import SIDES, Measure
 from proxyguard.modes.evidence import Decision
 from proxyguard.modes.planning import planned
 from proxyguard.plan.law import estimated_law, nearest_requirements
@@ -50,9 +50,6 @@ from proxyguard.trial.trial import SeenConclusion, SeenRequirement, SeenVerdict
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# How the two sides of a query are called; the sign of a deviation says which it is.
-SIDES = (" (target above release)", " (target below release)")
 
 
 # Sentences on what one demand requires that a reader is given; there is one for each mean.
