@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from proxyguard.adapters.files import FOLDER, Delivery, declared_files
-from proxyguard.adapters.library import Library
 from proxyguard.adapters.privacy import privacy_of
 from proxyguard.audit.development import (
     NOTHING_LEARNED,
@@ -32,13 +31,20 @@ from proxyguard.audit.development import (
     Workplace,
     develop,
     fit_training,
+    load_fitted,
     moments_of,
     reference_policies,
     standardised_columns,
     validation_risks,
 )
 from proxyguard.audit.folder import DECLARATION, RELEASES
-from proxyguard.audit.home import DataFolders, Home, one_thread
+from proxyguard.audit.forecast import (
+    USUAL,
+    Forecast,
+    Outlook,
+    unsealed_limits,
+)
+from proxyguard.audit.home import DataFolders, Home
 from proxyguard.audit.jobs import (
     check_machine,
     check_source,
@@ -49,7 +55,7 @@ from proxyguard.audit.jobs import (
 )
 from proxyguard.audit.manifest import Fault, faults_of, named_delivery, release_schema, same_files
 from proxyguard.audit.members import MemberCounts
-from proxyguard.audit.plan import MANY, declared_records, obstacles, perfect_release
+from proxyguard.audit.plan import MANY, declared_records, obstacles
 from proxyguard.audit.register import (
     check_given,
     check_queries,
@@ -75,6 +81,7 @@ from proxyguard.audit.rules import (
 )
 from proxyguard.audit.seal import (
     PreparedMember,
+    UnsealedDevelopment,
     count_requirements,
     group_warnings,
     mean_warnings,
@@ -96,7 +103,7 @@ from proxyguard.draw.pool import (
     ended_after,
     nothing_registered,
 )
-from proxyguard.draw.protocol import Seed, outcomes
+from proxyguard.draw.protocol import Fitted, outcomes
 from proxyguard.errors import DrawError, ProxyGuardError, RegistryError, TableError, TargetReused
 from proxyguard.losses.given import check_bounds, read_loss_file
 from proxyguard.losses.measure import Measure
@@ -124,6 +131,8 @@ class Check:
     """What a later step would stop at."""
     hopeless: list[str] = field(default_factory=list)
     """Why no outcome at all could validate the claim; every step would run."""
+    unlikely: list[str] = field(default_factory=list)
+    """Why nothing would be validated, as far as the development part can foretell it."""
     warnings: list[str] = field(default_factory=list)
     """What the author may not want."""
     facts: list[str] = field(default_factory=list)
@@ -136,6 +145,13 @@ class Check:
     @property
     def good(self) -> bool:
         """Whether nothing stands in the way."""
+        return self.possible and not self.unlikely
+
+    @property
+    def possible(self) -> bool:
+        """Whether every step would run and some outcome validate, however unlikely it is."""
+        # A forecast is no proof: a target may be unlike its development part, so that whoever
+        # knows better may go on; what no outcome at all could validate nobody needs to open.
         return not self.problems and not self.hopeless
 
     def to_dict(self) -> dict[str, object]:
@@ -144,6 +160,7 @@ class Check:
             "good": self.good,
             "problems": self.problems,
             "cannot_succeed": self.hopeless,
+            "unlikely": self.unlikely,
             "warnings": self.warnings,
             "facts": self.facts,
             "guaranteed": self.guaranteed,
@@ -174,22 +191,6 @@ def check(workplace: Workplace, *, draw: bool = True) -> Check:
     return _Checker(workplace, draw=draw).run()
 
 
-class _Unsealed(MemberDevelopment):
-    """The development part of a member before sealing writes it."""
-
-    def __init__(self, place: Workplace, ready: PreparedMember) -> None:
-        self.place, self.member, self.kinds = place, ready.member, ready.kinds
-        self._parts = ready.parts
-
-    def training(self) -> pd.DataFrame:
-        """Return the rows that sources and releases will be made from."""
-        return self._parts["training"]
-
-    def validation(self) -> pd.DataFrame | None:
-        """Return the rows that will choose, where some are set aside."""
-        return self._parts.get("validation")
-
-
 class _Checker:
     """One check: what it reads, and what it has to say so far."""
 
@@ -201,6 +202,7 @@ class _Checker:
         self.result = Check()
         self.ready: dict[str, PreparedMember] = {}
         self.sizes: dict[str, TargetSizes] = {}
+        self.fitted: dict[str, Fitted] = {}
 
     def run(self) -> Check:
         """Look at all there is to look at, in the order of the audit."""
@@ -225,7 +227,6 @@ class _Checker:
         else:
             for member in declaration.members:
                 self._check_claim_before_sealing(member)
-                self._foretell(member)
                 with self._noting(member.name):
                     self._check_limits_before_sealing(member)
             # Of a table that cannot be divided it is told already why.
@@ -234,7 +235,8 @@ class _Checker:
         self._check_lineage()
         self._check_guarantee()
         # One fault may be met in several places; it is told once.
-        for told in (result.problems, result.hopeless, result.warnings, result.facts):
+        told_in = (result.problems, result.hopeless, result.unlikely, result.warnings, result.facts)
+        for told in told_in:
             told[:] = dict.fromkeys(told)
         return result
 
@@ -427,12 +429,10 @@ class _Checker:
             return
         if not all(is_ours(name, "procedure") for name in procedure.library):
             return  # code of others runs where draws run, and never for a question
-        training = ready.parts["training"]
-        with self._noting(), one_thread():
-            features = member.features(ready.kinds)
-            learner = Library(procedure, member.target.predicted, features, member.columns)
-            seed = Seed(procedure.seed)
-            learner.fit(training, ready.parts.get("validation"), seed, source=True)
+        with self._noting():
+            fitted = fit_training(UnsealedDevelopment(self.workplace, ready))
+            assert fitted is not None  # as long as there is a procedure
+            self.fitted[member.name] = fitted
 
     def _check_mechanisms(self, member: Member) -> None:
         """Let every generator describe itself, and look at every file that a draw will be.
@@ -613,49 +613,79 @@ class _Checker:
         """
         if self.result.problems:  # what is to be mended is told already, in its own words
             return
-        ready, procedure = self.ready.get(member.name), member.procedure
-        if ready is not None and "validation" in ready.parts and procedure is not None:
-            ours = {procedure_path(name) for name in procedure.library} <= {*PROCEDURES.values()}
-            measures = [
-                provisional_measure(part, member, part.limit)
-                for part in member.requirement
-                if part.loss is not None and isinstance(part.limit, str)
-            ]
-            development = _Unsealed(self.workplace, ready)
-            if ours and measures and not member.measuring_code:
-                fitted = fit_training(development)
-                assert fitted is not None  # as long as there is a procedure
+        ready, judged = self.ready.get(member.name), set[str]()
+        if ready is not None and ready.division is not None:
+            development = UnsealedDevelopment(self.workplace, ready)
+            fitted = self.fitted.get(member.name)
+            if fitted is not None and "validation" in ready.parts and not member.measuring_code:
+                measures = [
+                    provisional_measure(part, member, part.limit)
+                    for part in member.requirement
+                    if part.loss is not None and isinstance(part.limit, str)
+                ]
                 risks = validation_risks(development, measures, fitted)
                 self._judge_policies(development, measures, risks)
-                if len(measures) == len(member.requirement):
-                    return
-        self.result.facts.append("other limits are judged once the target is sealed")
+                judged |= {measure.part for measure in measures}
+            if self._is_foretold(member):
+                records = planned_records(member, len(ready.division.target))
+                units = records
+                if member.target.clusters is not None:
+                    # Of the target the labels of clusters are read, as sealing does, and no more.
+                    units = len(set(as_labels(ready.division.target[member.target.clusters.by])))
+                worst = member.target.missing_outcomes == "worst"
+                resolved = unsealed_limits(self.declaration, development, fitted, records)
+                judged |= {each.part.name for each in resolved}
+                self._foretell(
+                    development, resolved, units=units, records=records, fitted=fitted,
+                    gaps=ready.division.gaps if worst else 0.0,
+                )  # fmt: skip
+        if judged != {part.name for part in member.requirement}:
+            self.result.facts.append("other limits are judged once the target is sealed")
 
-    def _foretell(self, member: Member) -> None:
-        """Say what a release could get at best, of named ones and as the development part tells."""
-        result, ready = self.result, self.ready.get(member.name)
-        named = self.declaration.claim.level == "releases" and member.release
-        if result.problems or not named or ready is None or ready.development is None:
+    # ---- what named releases would get
+
+    def _is_foretold(self, member: Member) -> bool:
+        """Say whether a claim is about named releases, which are still to be judged."""
+        named = member.release or member.mechanism
+        return bool(
+            self.declaration.claim.level == "releases" and named
+            and not self.declaration.claim.stream and not self.ledger.has(Stage.OPENED)
+        )  # fmt: skip
+
+    def _foretell(
+        self, development: MemberDevelopment, resolved: Sequence[ResolvedRequirement], *,
+        units: int | None, records: int, fitted: Fitted | None, gaps: float | None = None,
+    ) -> None:  # fmt: skip
+        """Say of every requirement what a release that is exactly right would get."""
+        result, name = self.result, development.member.name
+        try:
+            forecast = Forecast.of(
+                self.declaration, development, resolved, units=units, records=records,
+                fitted=fitted, gaps=gaps,
+            )  # fmt: skip
+        except RegistryError as error:
+            result.facts.append(f"{name}: nothing is foretold of releases: {error}")
             return
-        assert ready.division is not None  # as long as there is a development part
-        units = len(ready.division.target)
-        if member.target.clusters is not None:
-            # Of the target the labels of its clusters are read, as sealing does, and no more.
-            units = len(set(as_labels(ready.division.target[member.target.clusters.by])))
-        with self._noting(member.name):
-            perfect = perfect_release(
-                self.declaration, member, ready.kinds, ready.development, units
+        result.facts.append(f"{name}: {forecast.basis}")
+        result.facts += [f"{name}: {which!r} is not foretold: {why}"
+                         for which, why in forecast.later.items()]  # fmt: skip
+        if units is not None:
+            result.hopeless += [f"{name}: {why}" for why in forecast.out_of_reach()]
+        outlooks = forecast.outlooks(USUAL)
+        for outlook in outlooks:
+            self._tell_outlook(name, forecast, outlook)
+        if any(outlook.chance < USUAL for outlook in outlooks) and forecast.heaviest is not None:
+            result.warnings.append(
+                f"{name}: a smaller max_weight counts more of the target: development's heaviest "
+                f"{forecast.unit[:-1]} weighs {forecast.heaviest:.4g}"
             )
-            if perfect is None:
-                return
-            if perfect.least > perfect.first:
-                result.hopeless.append(
-                    f"{member.name}: Holm asks {perfect.first:.2g} of the first of "
-                    f"{perfect.releases} releases, and {units:,} units of the target reach "
-                    f"{perfect.least:.2g}, even if every loss is at its lower bound"
-                )
-            said, bad = perfect.words()
-            (result.warnings if bad else result.facts).append(f"{member.name}: {said}")
+
+    def _tell_outlook(self, name: str, forecast: Forecast, outlook: Outlook) -> None:
+        said = f"{name}: {forecast.words(outlook, USUAL)}"
+        if outlook.chance >= USUAL:
+            self.result.facts.append(said)
+        else:
+            (self.result.warnings if outlook.chance else self.result.unlikely).append(said)
 
     def _check_disclosure(self, member: Member) -> None:
         """Say what would be given away of the target."""
@@ -708,6 +738,14 @@ class _Checker:
         self._judge_policies(
             development, measures, {name: float(risk) for name, risk in facts.risks.items()}
         )
+        if not self._is_foretold(member) or result.problems:
+            return
+        fitted = None
+        if facts.source is not None:
+            trusted = () if member.procedure is None else member.procedure.trusted
+            fitted = load_fitted(self.workplace.folder, facts.source.model, facts.source, trusted)
+        units = declared_records(member) if member.target.clusters is not None else n
+        self._foretell(development, resolved, units=units, records=n, fitted=fitted)
 
     def _judge_policies(
         self, development: MemberDevelopment, measures: Sequence[Measure],

@@ -430,7 +430,7 @@ def reference_policies(
     seen = outcomes(development.training()[outcome.column], outcome, "training")
     policies: dict[str, dict[str, float]] = {}
     for policy in procedure.references:
-        values, threshold = _policy(policy, seen, validation.y.size, outcome), None
+        values, threshold = policy_predictions(policy, seen, validation.y.size, outcome), None
         if choose is not None:
             weight = number(choose.false_negative) if choose.loss == "cost" else 1.0
             threshold, _ = best_threshold(validation.y, values, weight, choose.thresholds)
@@ -439,7 +439,7 @@ def reference_policies(
     return policies
 
 
-def _policy(policy: str, seen: Array, n: int, outcome: Outcome) -> Array:
+def policy_predictions(policy: str, seen: Array, n: int, outcome: Outcome) -> Array:
     """Return what a policy predicts for ``n`` records, after the outcomes that it has seen."""
     if outcome.kind == "binary":
         return np.full(n, 0.5 if policy == "constant" else float(seen.mean()))
@@ -610,6 +610,23 @@ def develop(development: MemberDevelopment, declaration: Declaration) -> Facts:
         ),
         domains=domains,
         moments=moments,
+    )
+
+
+def unsealed_facts(development: MemberDevelopment, fitted: Fitted | None) -> Facts:
+    """Return what may be learned before the target is sealed: nothing is stored, no pilot drawn.
+
+    ``fitted`` is the procedure on the training part, where no code of others is in it or judges it.
+    """
+    risks: dict[str, float] = {}
+    if fitted is not None and not development.member.measuring_code:
+        risks = validation_risks(development, loss_measures(development.member), fitted)
+    return NOTHING_LEARNED.model_copy(
+        update={
+            "risks": {name: repr(risk) for name, risk in risks.items()},
+            "domains": _domains(development),
+            "moments": _moments(development),
+        }
     )
 
 

@@ -3,18 +3,12 @@
 `declared_question` and `pilot_laws` give the planner its question and its laws, `obstacles` tells
 `check` why no outcome could validate, `privacy_notes` what the draws would cost. Read are the
 declaration, the ledger and the development part; nothing is written but the source's model.
-
-`perfect_release` tells `check` what a named release would get that answers exactly as the target:
-rows of the development part, whole clusters of each stratum, are repeated until they are as many as
-the target's and read by the registered tests, with answers that are their own to the last digit. A
-release that does not reach there what Holm asks will hardly do so anywhere. Of the target no value
-is read, and its sizes alone are used. It foretells and decides nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import floor
 from typing import TYPE_CHECKING, TypedDict, Unpack
@@ -30,28 +24,16 @@ from proxyguard.audit.development import (
     Workplace,
     develop,
     load_fitted,
-    moments_of,
     pilot_losses,
-    standardised_columns,
 )
 from proxyguard.audit.rules import measures_of, planned_records, resolve_limits, resolve_roles
-from proxyguard.audit.score import answers_on, only, reads_counts
-from proxyguard.certificate.mechanism import reading_of
-from proxyguard.errors import LossError, RegistryError, StageError
-from proxyguard.evidence.releases import evidence_of
+from proxyguard.audit.score import answers_on
+from proxyguard.errors import RegistryError, StageError
 from proxyguard.exact.rounding import Array
-from proxyguard.losses.cell import Column, Reading, share_column
-from proxyguard.losses.measure import Measure, measure_query
-from proxyguard.losses.query import CodedRecords, expand
-from proxyguard.losses.read import LossArray, LossReader
-from proxyguard.losses.records import Records, record_weights
+from proxyguard.losses.measure import Measure
 from proxyguard.modes.planning import (
     AuditPlan,
-    best_limit,
-    best_pvalue,
-    best_weighted_pvalue,
     planned,
-    weighted_strata,
 )
 from proxyguard.plan.law import NEAREST, Law, Others, nearest_requirements, pilot_law
 from proxyguard.plan.question import Question, about_one_release
@@ -62,18 +44,15 @@ from proxyguard.registry.design import (
     Design,
     Stratified,
     StratifiedClusters,
-    WeightedClusters,
     clusters_of,
     has_weights,
 )
 from proxyguard.registry.parts import ClaimPart, Drawn, MechanismPart, RampRule, Seeds
 from proxyguard.registry.requirement import Requirement
-from proxyguard.registry.test import ComponentTest
 from proxyguard.seal.ledger import Stage
-from proxyguard.tables.columns import as_labels
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 # Units of a target whose number is not known yet: then only the draws are judged.
 MANY = 10**6
@@ -524,222 +503,3 @@ def declared_records(member: Member) -> int | None:
         return None
     # Clusters are the units of inference, however many records they have.
     return target.reserve.clusters or target.reserve.rows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Perfect:
-    """What a release gets whose answers are the target's own, as the development part foretells."""
-
-    units: int
-    """Records of the target, or clusters where these are counted."""
-    share: float | None
-    """What a unit weighs on average, as a share of the most that it may, where units weigh."""
-    heaviest: float | None
-    """What the heaviest cluster of development weighs, where clusters have weights."""
-    pvalue: float
-    """Its release p-value."""
-    binding: str
-    """The requirement that this is the p-value of."""
-    first: float
-    """What Holm asks of the smallest p-value of the family."""
-    releases: int
-    """Releases of the family."""
-    least: float
-    """The smallest p-value that any losses at all could give."""
-
-    def words(self) -> tuple[str, bool]:
-        """Return what to tell, and whether it is bad news."""
-        what = "clusters" if self.heaviest is not None or self.share is not None else "records"
-        said = ""
-        if self.share is not None:
-            said = (
-                f"the target's {self.units:,} {what} count as about "
-                f"{round(self.units * self.share):,}, since one weighs {100 * self.share:.2g} % of "
-                "the registered largest on average; "
-            )
-        said += (
-            "a release with exactly the target's answers would have the p-value "
-            f"{self.pvalue:.2g} (of {self.binding!r}), as the development part foretells, and Holm "
-            f"asks {self.first:.2g} of the first of {self.releases} releases"
-        )
-        if self.pvalue <= self.first:
-            return said, False
-        helps = ["a larger limit", "fewer releases in the family", "a larger target"]
-        if self.heaviest is not None:
-            heaviest = f"development's heaviest cluster weighs {self.heaviest:.4g}"
-            helps.insert(0, f"a smaller max_weight ({heaviest})")
-        elif self.share is not None:
-            helps.insert(0, "a smaller largest weight or size")
-        return f"{said}: it would stay unresolved; what helps is {', '.join(helps)}", True
-
-
-def perfect_release(
-    declaration: Declaration, member: Member, kinds: dict[str, str], rows: pd.DataFrame, units: int
-) -> Perfect | None:
-    """Return what a perfect release would get on queries; nothing where these rows cannot tell.
-
-    Parameters
-    ----------
-    declaration
-        The declaration, about named releases.
-    member
-        The declared member, whose target is not read.
-    kinds
-        What each column holds.
-    rows
-        The typed development part, with the columns of the design.
-    units
-        How many units the target has.
-    """
-    measures = _measures(member, kinds, rows)
-    if not measures:
-        return None
-    target, design = member.target, member.target.sampling_design
-    total = sum(len(each.release) for each in declaration.members)
-    claim = declaration.claim.to_claim()
-    requirements = tuple(measure.requirement for measure in measures)
-    levels = claim.levels(n_releases=total, n_requirements=len(measures))
-    reading = replace(
-        reading_of(claim, requirements, design, levels, seed=1), digits=declaration.digits
-    )
-    repeated = _repeated(member, rows, units)
-    if repeated is None:
-        return None
-    frame, clusters = repeated
-    weights = None
-    if target.weight_column is not None:
-        weights = frame[target.weight_column].to_numpy(dtype=np.float64)
-    coded = CodedRecords(frame)
-    groups = {m.requirement.group or "": m.inside(coded) for m in measures if m.group}
-    strata = as_labels(frame[target.label_columns[0]]) if isinstance(design, Stratified) else None
-    records = Records(
-        strata=strata, clusters=clusters, weights=weights, random_order=True,
-        groups={name: inside for name, inside in groups.items() if inside is not None},
-    )  # fmt: skip
-    try:
-        columns = _columns(measures, reading, coded, records)
-    except LossError:
-        return None  # a cluster of development is heavier than the target's may be
-    pvalues = evidence_of(columns, reading, releases=("perfect",), bounds_level=0.5).pvalues[0]
-    worst = int(np.argmax(pvalues))
-    heaviest = None
-    if isinstance(clusters_of(design), WeightedClusters) and weights is not None:
-        heaviest = float(np.bincount(np.asarray(clusters), weights=weights).max())
-    return Perfect(
-        units=units, share=columns[0].size_share, heaviest=heaviest, pvalue=float(pvalues[worst]),
-        binding=requirements[worst].name, first=float(levels.lower.total) / total, releases=total,
-        least=_least(reading, units),
-    )  # fmt: skip
-
-
-def _measures(member: Member, kinds: dict[str, str], rows: pd.DataFrame) -> list[Measure]:
-    """Return both sides of every query but marginals, whose cells development does not fill."""
-    moments = moments_of(rows, standardised_columns(member, kinds))
-    gaps = member.target.outcome if member.target.missing_outcomes == "worst" else None
-    return [
-        measure
-        for part in member.requirement
-        if part.query is not None and part.query.marginals is None and isinstance(part.limit, str)
-        for query in expand(part.name, part.query, {}, moments)
-        for measure in measure_query(part, query, limit=part.limit, slack=None, gaps=gaps)
-    ]
-
-
-def _repeated(
-    member: Member, rows: pd.DataFrame, units: int
-) -> tuple[pd.DataFrame, NDArray[np.int64] | None] | None:
-    """Return rows as a target has them, and the cluster of each; nothing where a stratum lacks."""
-    target, design, rng = member.target, member.target.sampling_design, np.random.default_rng(1)
-    by_cluster = clusters_of(design) is not None
-    labels = np.arange(len(rows))
-    if by_cluster:
-        labels = np.unique(as_labels(rows[target.label_columns[-1]]), return_inverse=True)[1]
-    _, first = np.unique(labels, return_index=True)
-    wanted: dict[str, int] = {"": units}
-    home = np.full(first.size, "")
-    if isinstance(design, Stratified):
-        wanted = dict(design.sizes)
-        home = np.array(as_labels(rows[target.label_columns[0]]))[first]
-    inside = [np.flatnonzero(labels == unit) for unit in range(first.size)] if by_cluster else None
-    taken, clusters, made = [], [], 0
-    for stratum, size in wanted.items():
-        known = rng.permutation(np.flatnonzero(home == stratum))
-        if not known.size:
-            return None
-        for unit in np.resize(known, size):
-            places = inside[unit] if inside is not None else np.array([unit])
-            taken.append(places)
-            clusters.append(np.full(len(places), made))
-            made += 1
-    frame = rows.iloc[np.concatenate(taken)].reset_index(drop=True)
-    return frame, np.concatenate(clusters) if by_cluster else None
-
-
-def _columns(
-    measures: Sequence[Measure], reading: Reading, coded: CodedRecords, records: Records
-) -> tuple[Column, ...]:
-    """Return the statistics of a release whose answers are those of these very records."""
-    each = _effects(reading, records, len(coded))
-    columns: dict[int, Column] = {}
-    losses, ends, rest = [], [], []
-    for j, measure in enumerate(measures):
-        assert measure.query is not None  # queries alone are asked
-        inside = measure.inside(coded)
-        chosen = np.ones(len(coded), dtype=bool) if inside is None else inside
-        values = measure.query.values(coded)
-        answer = _answer(values[chosen], each[chosen], ratio=measure.query.per is not None)
-        if answer is not None and measure.requirement.indicator and reads_counts(reading, j):
-            above, n = measure.sign > 0.0, int(chosen.sum())
-            ones = round(float(values[chosen].sum()))
-            columns[j] = share_column(
-                n, np.array([ones if above else n - ones]), answers_on(np.array([answer]), above)
-            )
-            continue
-        rest.append(j)
-        losses.append(measure.of_query_values(values, answer))
-        ends.append(np.array(measure.ends(answer))[:, None])
-    if rest:
-        array = LossArray(np.stack(losses, axis=1)[None], records)
-        reader = LossReader(array, only(reading, rest), ends)
-        reader.add(array)
-        columns |= dict(zip(rest, reader.finish().columns, strict=True))
-    return tuple(columns[j] for j in range(len(measures)))
-
-
-def _effects(reading: Reading, records: Records, n: int) -> Array:
-    """Return what each record counts in the mean that is claimed."""
-    design, each = reading.design, np.ones(n)
-    weights, clusters = records.column("weights"), records.column("clusters")
-    rule = clusters_of(design)
-    if weights is not None:
-        each = weights.astype(np.float64)
-    elif rule is not None and clusters is not None and rule.weighting == "cluster":
-        each = 1.0 / np.bincount(clusters.astype(np.int64))[clusters.astype(np.int64)]
-    if isinstance(design, Stratified):
-        omega = record_weights(design)
-        each = each * np.array([omega[stratum] for stratum in records.texts("strata")])
-    return each
-
-
-def _answer(values: Array, each: Array, *, ratio: bool) -> float | None:
-    """Return the mean of records that count so much; of a ratio that of both sides."""
-    sums = each @ values
-    if not ratio:
-        return float(sums / each.sum()) if each.sum() > 0.0 else None
-    return float(sums[0] / sums[1]) if sums[1] > 0.0 else None
-
-
-def _least(reading: Reading, units: int) -> float:
-    """Return the smallest release p-value that losses at their lower bounds could give."""
-    strata = weighted_strata(reading.design, units)
-    least = 0.0
-    for test, requirement in zip(reading.tests, reading.requirements, strict=True):
-        if requirement.indicator and test is ComponentTest.BINOMIAL:
-            continue  # an answer may lie so high that one record does
-        v = best_limit(requirement)
-        least = max(
-            least,
-            best_pvalue(test, units, v, level=reading.level) if strata is None
-            else best_weighted_pvalue(test, strata, v),
-        )  # fmt: skip
-    return least

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from proxyguard.audit.development import development_file
+from proxyguard.audit.development import MemberDevelopment, Workplace, development_file
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.home import DataFolders, Home
 from proxyguard.audit.members import MemberCounts
@@ -251,6 +251,22 @@ class PreparedMember:
     """Which records have which role."""
     counts: MemberCounts | None = None
     """Members and nonmembers, where a requirement is about exposure."""
+
+
+class UnsealedDevelopment(MemberDevelopment):
+    """The development part of a member before sealing writes it."""
+
+    def __init__(self, place: Workplace, ready: PreparedMember) -> None:
+        self.place, self.member, self.kinds = place, ready.member, ready.kinds
+        self._parts = ready.parts
+
+    def training(self) -> pd.DataFrame:
+        """Return the rows that sources and releases will be made from."""
+        return self._parts["training"]
+
+    def validation(self) -> pd.DataFrame | None:
+        """Return the rows that will choose, where some are set aside."""
+        return self._parts.get("validation")
 
 
 def prepare_member(

@@ -96,8 +96,8 @@ def check(
 ) -> None:  # fmt: skip
     """Say whether the audit could succeed as declared; nothing is changed.
 
-    Exit code 1 if a later step would stop, 3 if every step would run and no outcome could validate
-    the claim, else 0.
+    Exit code 1 if a later step would stop; 3 if every step would run and no outcome could validate
+    the claim, or none is likely to, as the development part foretells; else 0.
     """
     with show.at_work(folder, home, data, workers, json=json) as audit:
         checked = audit.check(draw=draw)
@@ -120,6 +120,7 @@ def check(
 def _obstacle_lines(checked: Check) -> Iterator[str]:
     yield from (f"problem: {line}" for line in checked.problems)
     yield from (f"cannot succeed: {line}" for line in checked.hopeless)
+    yield from (f"unlikely: {line}" for line in checked.unlikely)
     yield from (f"warning: {line}" for line in checked.warnings)
 
 
@@ -129,6 +130,12 @@ def _check_end(checked: Check) -> str:
         return "This cannot run as it is: mend what is called a problem, and check again."
     if checked.hopeless:
         return "This audit would run and could not succeed: change it before anything is sealed."
+    if checked.unlikely:
+        return (
+            "As the development part foretells, nothing would be validated and the target be used "
+            "up: change what is called unlikely, and check again. A forecast is no proof: run "
+            "--even-so goes on."
+        )
     if not checked.guaranteed:
         return (
             "Every step would run, and the certificate would have no guarantee: see the warnings."
@@ -139,7 +146,7 @@ def _check_end(checked: Check) -> str:
 def _end_unless_good(checked: Check) -> None:
     if checked.problems:
         raise typer.Exit(show.Exit.ERROR)
-    if checked.hopeless:
+    if checked.hopeless or checked.unlikely:
         raise typer.Exit(show.Exit.UNRESOLVED)
 
 
@@ -430,11 +437,14 @@ def run(
     folder: show.Folder, home: show.HomeFolder = None, data: show.Data = None,
     workers: show.Workers = None, key_file: show.TargetKey = None,
     passphrase: show.AskPassphrase = False, steward: Steward = None, file: junit.File = None,
+    even_so: Annotated[bool, typer.Option(
+        "--even-so", help="Go on where check calls a success unlikely.")] = False,
     json: show.Json = False,
 ) -> None:  # fmt: skip
     """Check, then do all remaining steps, from sealing to the report.
 
-    Nothing is sealed or registered where check would say that the audit cannot run, or not succeed.
+    Nothing is sealed or registered where check would say that the audit cannot run, not succeed,
+    or hardly.
     With a steward it ends where the steward has to grant, and goes on from there when it is typed
     again.
     The exit codes are those of open: 0 validated, 3 unresolved, 4 a violation, 7 validated and no
@@ -446,11 +456,11 @@ def run(
         step = audit.status().next
         if step in ("seal", "register"):
             checked = audit.check()
-            if not checked.good:
+            if not (checked.good or (even_so and checked.possible)):
                 done = f"Nothing was {'sealed' if step == 'seal' else 'registered'}."
                 lines = [*_obstacle_lines(checked), _check_end(checked), done]
                 show.answer(json, checked.to_dict(), lines)
-            _end_unless_good(checked)
+                _end_unless_good(checked)
             for line in () if json else _obstacle_lines(checked):  # the warnings, while they help
                 show.say(line)
         certificate = audit.run(key_file=key_file, passphrase=words, steward=steward)

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
-from math import inf
+from math import ceil, inf
 from typing import TypeVar
 
 from proxyguard.errors import RegistryError
@@ -211,6 +211,9 @@ class Stratified:
             # Each ends at its share of the whole, so that rounding never adds up.
             sizes[stratum] = max(1, round(Fraction(reached * n, total)) - given)
             given += sizes[stratum]
+        return self._with_sizes(sizes)
+
+    def _with_sizes(self, sizes: Mapping[str, int]) -> Stratified:
         return Stratified(sizes=sizes, weights=self.weights)
 
 
@@ -422,6 +425,15 @@ class StratifiedClusters(Stratified):
                 "sampled"
             )
         return shares, sampled
+
+    def _with_sizes(self, sizes: Mapping[str, int]) -> Stratified:
+        # A survey that is as many times larger as this takes: strata keep their shares of it.
+        times = max((ceil(sizes[name] / n) for name, n in self.sampled.items()), default=1)
+        sampled = {name: n * times for name, n in self.sampled.items()}
+        weights = {} if sampled else self.weights
+        return StratifiedClusters(
+            sizes=sizes, weights=weights, sampled=sampled, clusters=self.clusters
+        )
 
     @property
     def over(self) -> str:
