@@ -41,6 +41,7 @@ from proxyguard.errors import UnreadValue as UnreadValue
 from proxyguard.errors import UnsupportedDesign as UnsupportedDesign
 from proxyguard.errors import UntrustedCode as UntrustedCode
 from proxyguard.errors import VoidGrant as VoidGrant
+from proxyguard.errors import Withheld as Withheld
 from proxyguard.losses.read import LossArray as LossArray
 from proxyguard.losses.read import LossBatches as LossBatches
 from proxyguard.losses.read import LossStream as LossStream

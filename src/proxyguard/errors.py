@@ -21,6 +21,7 @@ ProxyGuardError
     DiskError              a file could not be written; nothing was changed
     DocumentError          a document of an audit is not in its form
     BrokenTable            a stored table is none that an audit writes (also TableError)
+    Withheld               a part of the development rows is not in the folder
     UntrustedCode          the record asks for code that nobody here asked to be run
     Unprotected            a secret lies where others can reach it, and cannot be closed here
   TargetReused           a target record was offered a second time where it must be fresh
@@ -204,6 +205,10 @@ class DocumentError(SealError):
 
 class BrokenTable(SealError, TableError):
     """A stored table is none that an audit writes: broken, nested, or larger than it says."""
+
+
+class Withheld(SealError):
+    """A recorded part of the development rows is not in the folder: withheld, or removed."""
 
 
 class StageError(SealError):

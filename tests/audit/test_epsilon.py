@@ -324,6 +324,29 @@ def test_an_epsilon_that_is_left_out_of_the_certificate_is_found(
     assert "certificate.json" in forge.found_by(audit)
 
 
+def test_without_development_what_was_guessed_is_told_as_not_seen(
+    again: Callable[[], Audit],
+) -> None:
+    audit = again()
+    for place in (audit.folder / "development").iterdir():
+        place.unlink()
+    found = audit.verify()
+    assert found.good
+    assert any(line.startswith("epsilon: how often coins") for line in found.not_checked)
+    assert any("how often coins were guessed" in line for line in found.not_checked[:2])
+    assert found.decisions  # the rest of the certificate is decided anew
+
+
+def test_an_epsilon_that_is_left_out_is_found_without_development_too(
+    again: Callable[[], Audit], forge: Any
+) -> None:
+    audit = again()
+    forge.certificate(audit, predicate=lambda predicate: predicate.pop("epsilon"))
+    for place in (audit.folder / "development").iterdir():
+        place.unlink()
+    assert "certificate.json" in forge.found_by(audit)
+
+
 @pytest.fixture
 def drawn(tmp_path: Path) -> Audit:
     audit = new_audit(tmp_path)

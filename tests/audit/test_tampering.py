@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from conformance import warm
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, REPORTS
-from proxyguard.audit.verify import Scope, Verification, agree
+from proxyguard.audit.verify import Scope, Verification, agree, refuse_unsound
 from proxyguard.cli.main import app
 from proxyguard.errors import RegistryError, SealError
 
@@ -165,9 +165,109 @@ def test_a_removed_file_is_found_missing(at: At) -> None:
         place.unlink()
         found = audit.verify()
         place.write_bytes(content)
-        if (name, "is missing") not in {(f.place, f.problem[:10]) for f in found.findings}:
+        told = {(f.place, f.problem[:10]) for f in found.findings} | {
+            (name, "is missing") for name in found.withheld
+        }
+        if (name, "is missing") not in told or name.startswith("development/") is not found.good:
             missed.append(name)
     assert missed == []
+
+
+DEVELOPMENT = ["development/0.training.parquet", "development/0.validation.parquet"]
+
+
+def without_development(audit: Audit, *names: str) -> Audit:
+    for name in names or DEVELOPMENT:
+        (audit.folder / name).unlink()
+    return audit
+
+
+def test_a_folder_without_development_holds_as_far_as_it_can_be_seen(at: At) -> None:
+    audit = at("certified")
+    before = set(audit.verify().checked)
+    found = without_development(audit).verify(with_target=True)
+    assert found.good
+    assert not found.complete
+    assert found.withheld == DEVELOPMENT
+    assert found.to_dict()["withheld"] == DEVELOPMENT
+    # What does not rest on it is checked as ever, the losses too; the rest is told, by its name.
+    assert before - set(found.checked) == {
+        "files: every recorded byte",
+        "references: policies of target on validation", "risks: the source of target on validation",
+    }  # fmt: skip
+    assert "losses: computed again from the target" in found.checked
+    told = "\n".join(found.not_checked)
+    for words in (
+        "development/0.training.parquet, development/0.validation.parquet: not here",
+        "how it was divided, and what its columns hold",
+        "the limits and ramps by a rule, of Brier risk",
+        "what its source and the policies that learn nothing lose, of Brier transfer, Brier risk",
+        "that the releases are drawn from it, of bootstrap",
+        "references: policies of target", "risks: the source of target",
+    ):  # fmt: skip
+        assert words in told
+    assert "redraw: releases are drawn from development" in audit.verify(redraw=1).not_checked[-1]
+
+
+def test_the_command_line_tells_what_was_withheld_and_validates_nothing_by_it(
+    at: At, tmp_path: Path
+) -> None:
+    audit = without_development(at("certified"))
+    folder, cases = str(audit.folder.path), tmp_path / "cases.xml"
+    shown = CliRunner().invoke(app, ["verify", folder])
+    assert shown.exit_code == 6
+    assert "? VALIDATED: bootstrap (rests on rows not seen)" in shown.output
+    assert "✓" not in shown.output
+    assert "what rests on it is its author's word" in shown.output.splitlines()[-1]
+    arguments = ["verify", folder, "--require-validated", "--junit", str(cases)]
+    assert CliRunner().invoke(app, arguments).exit_code == 6
+    assert 'failures="1"' in cases.read_text()
+    assert 'type="withheld"' in cases.read_text()
+    status = CliRunner().invoke(app, ["status", folder])
+    assert status.exit_code == 0
+    assert f"Not here: {', '.join(DEVELOPMENT)}; proxyguard verify" in status.output
+    assert CliRunner().invoke(app, ["report", folder]).exit_code == 0
+
+
+def test_a_part_of_development_that_is_withheld_is_told_by_its_file(at: At) -> None:
+    audit = without_development(at("certified"), DEVELOPMENT[1])
+    found = audit.verify()
+    assert found.good
+    assert found.withheld == [DEVELOPMENT[1]]
+    # Made whole by bytes of another's choice it does not hold.
+    (audit.folder / DEVELOPMENT[1]).write_bytes((audit.folder / DEVELOPMENT[0]).read_bytes())
+    assert [finding.place for finding in audit.verify().findings][:1] == [DEVELOPMENT[1]]
+
+
+def test_who_removes_development_hides_a_lie_and_gains_no_more(at: At, forge: Any) -> None:
+    audit = at("registered")
+
+    def lie(facts: dict[str, Any]) -> None:
+        facts["risks"]["Brier transfer"] = repr(float(facts["risks"]["Brier transfer"]) + 0.01)
+
+    forge.rewrite(audit, developed=lambda body: lie(body["members"]["target"]))
+    forge.registry(audit, lambda value: lie(value["members"]["target"]["facts"]))
+    assert "validation risks, Brier transfer" in forge.found_by(audit)
+    without_development(audit)
+    found = audit.verify()
+    lied_about = "risks: the source of target on validation"
+    assert any(line.startswith(lied_about) for line in found.not_checked)
+    assert lied_about not in found.checked
+    assert not found.complete
+    # Nobody opens, or lets open, what they cannot see whole.
+    with pytest.raises(SealError, match=r"not granted: .*development/0.training.parquet"):
+        refuse_unsound(audit.folder, "not granted")
+    with pytest.raises(SealError, match=r"development/0.training.parquet: is missing"):
+        without_development(at("drawn")).open()
+
+
+def test_other_lies_are_found_without_development(at: At, forge: Any) -> None:
+    audit = at("certified")
+    forge.certificate(
+        audit, predicate=lambda said: said["verdicts"][0].update(reliability_lower=0.9)
+    )
+    without_development(audit)
+    assert "reliability_lower does not follow" in forge.found_by(audit)
 
 
 def test_two_files_that_changed_places_are_both_named(at: At) -> None:

@@ -514,6 +514,7 @@ def predicate_of(
     registry: Registry,
     evidence: Evidence,
     grant: GrantStatement | None,
+    guessed: tuple[EpsilonRecord, ...] | None = None,
 ) -> Predicate:
     """Return what the certificate says, from the record alone, whatever the schedule is.
 
@@ -527,6 +528,8 @@ def predicate_of(
         The claim in force, and the statistics that decide it.
     grant
         The steward's statement, where the target was sealed for one.
+    guessed
+        What became of claimed privacy parameters, where the rows that tell it are not here.
 
     Raises
     ------
@@ -540,7 +543,9 @@ def predicate_of(
         diagnostics = evidence.diagnostics
         excluded = {name: left_out.releases for name, left_out in evidence.excluded.items()}
         picks = _picks(registry, manifest, evidence)
-        epsilon = _epsilon(folder, journal, registry, manifest)
+        epsilon = guessed
+        if guessed is None:
+            epsilon = _epsilon(folder, journal, registry, manifest)
     else:
         decided = decide_later(journal, registry)
     declaration = registry.declaration

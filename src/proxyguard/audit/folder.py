@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +36,7 @@ from proxyguard.documents.ledger import (
 )
 from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import ReleaseManifest
-from proxyguard.errors import DigestMismatch, RegistryError, SealError, StageError
+from proxyguard.errors import DigestMismatch, RegistryError, SealError, StageError, Withheld
 from proxyguard.seal.crypto import SigningKey, signed_by
 from proxyguard.seal.journal import NAME, Journal
 from proxyguard.seal.ledger import Entry, Stage
@@ -68,6 +68,8 @@ ADVICE = "advice.json"
 GRANT = "grant.json"
 RECORDS = "records.sealed"
 CORRECTION = "corrections/0.json"
+# The rows outside the target, in clear, which a steward may withhold.
+DEVELOPMENT = "development/"
 # Where finished draws wait until all are.
 PENDING = "draws"
 REPORTS = ("report.md", "report.html", "report.json", "report.csv")
@@ -190,7 +192,8 @@ class AuditFolder:
         try:
             return self._files.read(name, most=most)
         except FileNotFoundError:
-            raise SealError(f"{name} is missing from {self.path}") from None
+            kind = Withheld if name.startswith(DEVELOPMENT) else SealError
+            raise kind(f"{name} is missing from {self.path}") from None
 
     def text(self, name: str) -> str:
         """Return the text of a file."""
@@ -368,10 +371,24 @@ def recorded_files(entries: Iterable[Entry[LedgerBody]]) -> dict[str, str]:
     return files
 
 
-def check_folder(folder: AuditFolder, journal: Journal) -> None:
-    """Raise at the first file that is missing or has other bytes than were recorded."""
+def check_folder(folder: AuditFolder, journal: Journal, *, besides: Collection[str] = ()) -> None:
+    """Raise at the first file that is missing or has other bytes than were recorded.
+
+    ``besides`` are files that whoever asks does not need.
+    """
     for name, problem in problems(folder, journal):
-        raise SealError(f"{name}: {problem}")
+        if name not in besides:
+            raise SealError(f"{name}: {problem}")
+
+
+def withheld_files(folder: AuditFolder, journal: Journal) -> list[str]:
+    """Return the recorded files of development that are not in the folder.
+
+    A steward may withhold these rows from those who get the certificate, and whoever forged what
+    follows from them may have removed them: one cannot be told from the other.
+    """
+    recorded = recorded_files(journal.ledger.entries)
+    return sorted(n for n in recorded if n.startswith(DEVELOPMENT) and not folder.has(n))
 
 
 def problems(folder: AuditFolder, journal: Journal) -> Iterator[tuple[str, str]]:

@@ -27,6 +27,7 @@ from proxyguard.audit.folder import (
     check_folder,
     open_envelope,
     recorded_files,
+    withheld_files,
 )
 from proxyguard.audit.rules import measures_in, required_by
 from proxyguard.certificate.picks import read_picks
@@ -397,7 +398,7 @@ def audit_sources(folder: AuditFolder, journal: Journal) -> Sources:
     if not journal.ledger.has(Stage.CERTIFIED):
         raise StageError("there is no certificate yet; run proxyguard open")
     # A page that is built from exchanged files would show them under the author's signature.
-    check_folder(folder, journal)
+    check_folder(folder, journal, besides=withheld_files(folder, journal))
     statement, signer = open_envelope(folder.read(CERTIFICATE))
     evidence = folder.document(Evidence, EVIDENCE)
     registry = folder.registry(journal)

@@ -33,9 +33,10 @@ from proxyguard.documents.releases import AnyDraw, DrawnRelease
 from proxyguard.draw.catalog import PROCEDURES, installed_version, is_ours, load_ours
 from proxyguard.draw.protocol import negative_of
 from proxyguard.draw.sources import Described
-from proxyguard.errors import RegistryError, TableError
+from proxyguard.errors import RegistryError, TableError, Withheld
+from proxyguard.printable import some
 from proxyguard.registry.declaration import Declaration, Member
-from proxyguard.registry.parts import DELIVERED, MechanismPart
+from proxyguard.registry.parts import DELIVERED, MechanismPart, RampRule
 from proxyguard.seal.sealed_file import SealedFile
 
 if TYPE_CHECKING:
@@ -211,6 +212,31 @@ def _about_mechanism(mechanism: MechanismPart, resolved: RegisteredMember) -> It
         yield (mechanism.name, "that its noise was drawn as it describes")
 
 
+def rests_on_development(declaration: Declaration) -> list[str]:
+    """Return the claims that nobody can see to hold who has no development part."""
+    said = ["how it was divided, and what its columns hold"]
+    for member in declaration.members:
+        parts = member.requirement
+        by_rule = [
+            p.name for p in parts if not isinstance(p.limit, str) or isinstance(p.ramp, RampRule)
+        ]
+        coded = [p.name for p in parts if (q := p.query) and (q.tables or q.correlation)]
+        generated = [m.name for m in member.mechanism if m.generator not in DELIVERED]
+        procedure = member.procedure is not None and member.target.losses is None
+        claims = {
+            "the limits and ramps by a rule, of": by_rule,
+            "the cells and constants that are asked for, of": coded,
+            "what its source and the policies that learn nothing lose, of": [
+                p.name for p in parts if procedure and p.loss is not None
+            ],
+            "what attacks find among its members, of": [p.name for p in member.exposures],
+            "how often coins were guessed, of": [member.guessed(p).name for p in member.epsilons],
+            "that the releases are drawn from it, of": generated,
+        }
+        said += [f"{what} {some(names)}" for what, names in claims.items() if names]
+    return said
+
+
 @dataclass(frozen=True, slots=True)
 class Doubt:
     """A statement that does not hold, or that could not be checked here."""
@@ -266,8 +292,12 @@ def doubts(
             problem = f"sealed as number {target.index}, declared as {index}"
             yield Doubt(f"{member.name}: {problem}", True)
         development = MemberDevelopment(reading_place(folder), member, target)
-        for problem in _sealed_problems(member, target, development):
-            yield Doubt(f"{member.name}: {problem}", True)
+        try:
+            for problem in _sealed_problems(member, target, development):
+                yield Doubt(f"{member.name}: {problem}", True)
+        except Withheld:
+            what = "how development is divided, and what its columns hold: its rows are not here"
+            yield Doubt(f"{member.name}: {what}", False)
         for problem in _holder_problems(folder.sealed_target(target), sealed.steward):
             yield Doubt(f"{member.name}: {problem}", True)
         yield from _procedure_doubts(registry, member, development)

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, GRANT, PENDING, AuditFolder
+from proxyguard.audit.folder import (
+    CERTIFICATE,
+    DECLARATION,
+    EVIDENCE,
+    GRANT,
+    PENDING,
+    AuditFolder,
+    withheld_files,
+)
 from proxyguard.documents.canonical import Plain
 from proxyguard.documents.ledger import Committed, Deviated, Sealed
 from proxyguard.documents.registry import Registry
@@ -118,6 +126,7 @@ class Status:
     attestation: str | None = None
     deviations: tuple[str, ...] = ()
     no_grant: str | None = None  # why the file in a grant's place is none for this folder
+    withheld: tuple[str, ...] = ()  # files of development that are not here
     draws: tuple[DrawTally, ...] = ()  # of an audit whose draws are under way
     stream: bool = False  # whether candidates are submitted one by one
 
@@ -170,6 +179,7 @@ def status_of(folder: AuditFolder) -> Status:
             signer=journal.signer,
             deviations=tuple(entry.body.reason for entry in ledger.find(Deviated)),
             no_grant=no_grant,
+            withheld=tuple(withheld_files(folder, journal)),
             draws=tuple(_draw_counts(folder, registry, journal)),
             stream=registry is not None and registry.declaration.claim.stream,
         )

@@ -21,6 +21,7 @@ from proxyguard.audit.folder import (
     CERTIFICATE,
     CORRECTION,
     DECLARATION,
+    DEVELOPMENT,
     EVIDENCE,
     RECORDS,
     RELEASES,
@@ -30,6 +31,7 @@ from proxyguard.audit.folder import (
     problems,
     recorded_files,
     unknown_files,
+    withheld_files,
 )
 from proxyguard.documents.certificate import Advice, Correction, Envelope, Statement
 from proxyguard.documents.document import Document
@@ -45,8 +47,10 @@ from proxyguard.errors import (
     SealError,
     Unprotected,
     UntrustedCode,
+    Withheld,
 )
 from proxyguard.modes.evidence import Decision
+from proxyguard.printable import some
 from proxyguard.seal.journal import NAME, Journal
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import is_address, ours_to_mend
@@ -109,6 +113,7 @@ class Verification:
     checked: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    withheld: list[str] = field(default_factory=list)  # files of development that are not here
     not_checked: list[str] = field(default_factory=list)  # and why
     signers: tuple[str, ...] = ()  # the author's keys, first to last, each handed over to the next
     stated: list[str] = field(default_factory=list)  # what stays the author's word
@@ -130,7 +135,7 @@ class Verification:
     @property
     def complete(self) -> bool:
         """Whether nothing that was asked for had to be left unchecked."""
-        return not self.not_checked
+        return not self.not_checked and not self.withheld
 
     def step(
         self, place: str, name: str, check: Callable[[], Checked], *, told: bool = True
@@ -155,7 +160,7 @@ class Verification:
             given = check()
         except (KeyMissing, Unprotected, DiskError):
             raise  # of this person's own keys and disk: says nothing about the folder
-        except UntrustedCode as error:
+        except (UntrustedCode, Withheld) as error:
             self.not_checked.append(f"{name}: {error}")
             return None
         except _BROKEN as error:
@@ -176,6 +181,7 @@ class Verification:
             "checked": self.checked,
             "findings": [{"place": f.place, "problem": f.problem} for f in self.findings],
             "unknown": self.unknown,
+            "withheld": self.withheld,
             "not_checked": self.not_checked,
             "signers": list(self.signers),
             "stated_not_checked": self.stated,
@@ -204,6 +210,10 @@ class RegisteredAudit:
     def development(self, member: Member) -> MemberDevelopment:
         """Return the development part of a member, read from the folder and nothing else."""
         sealed = self.journal.ledger.sealed.members[member.name]
+        # All of it or nothing: before code that the folder names is run for a part of it.
+        for name in self.result.withheld:
+            if name.startswith(f"{DEVELOPMENT}{sealed.index}."):
+                raise Withheld(f"{name} is not here")
         # Loaded here: they read tables, which most of what is verified does not need.
         from proxyguard.audit.development import MemberDevelopment
         from proxyguard.audit.stated import reading_place
@@ -250,8 +260,10 @@ def _verify(folder: AuditFolder, opener: Opener | None, scope: Scope) -> Verific
         noted = partial(_find_noted, journal, scope.head)
         result.noted = result.step(NAME, "head: the noted one is in the ledger", noted)
     # Bytes before documents: a file that was changed is told once, as that.
+    result.withheld = withheld_files(folder, journal)
     recorded = partial(_check_files, result, folder, journal)
-    result.step("files", "files: every recorded byte", recorded)
+    here = " of those that are here" if result.withheld else ""
+    result.step("files", f"files: every recorded byte{here}", recorded)
     documents = partial(_check_documents, result, folder, journal)
     readable = result.step("documents", "documents: every one in its form", documents)
     if journal.ledger.has(Stage.SEALED):
@@ -301,7 +313,9 @@ def refuse_unsound(folder: AuditFolder, act: str, *, besides: Sequence[str] = ()
     ``besides`` are places of findings that whoever asks will mend.
     """
     # With the plain scope: no code that the folder names runs where the key is.
-    findings = [finding for finding in verify(folder).findings if finding.place not in besides]
+    verified = verify(folder)
+    findings = [finding for finding in verified.findings if finding.place not in besides]
+    findings += [Finding(place=name, problem="is missing") for name in verified.withheld]
     if findings:
         more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
         raise SealError(
@@ -311,8 +325,13 @@ def refuse_unsound(folder: AuditFolder, act: str, *, besides: Sequence[str] = ()
 
 
 def _check_files(result: Verification, folder: AuditFolder, journal: Journal) -> None:
+    if result.withheld:
+        what = f"development: {some(result.withheld, 4)}: not here, withheld or removed"
+        result.not_checked.append(what)
     for listed in (problems(folder, journal), _unrecorded(folder, journal)):
-        result.findings += [Finding(place=name, problem=why) for name, why in listed]
+        result.findings += [
+            Finding(place=name, problem=why) for name, why in listed if name not in result.withheld
+        ]
     # A link or a device in the place of a recorded file was told as that file's problem.
     known = {finding.place for finding in result.findings}
     result.findings += [

@@ -62,7 +62,13 @@ from proxyguard.audit.sequential import (
     committed_records,
     recorded_scores,
 )
-from proxyguard.audit.stated import SelfDescription, doubts, other_code, reading_place
+from proxyguard.audit.stated import (
+    SelfDescription,
+    doubts,
+    other_code,
+    reading_place,
+    rests_on_development,
+)
 from proxyguard.audit.target import check_seed
 from proxyguard.audit.verify import RegisteredAudit, Scope, Verification, agree
 from proxyguard.documents.canonical import digest
@@ -87,7 +93,7 @@ from proxyguard.documents.ledger import (
 from proxyguard.documents.registry import DrawnMechanism, Facts, GivenMechanism, Registry
 from proxyguard.documents.releases import AnyDraw, ReleaseManifest
 from proxyguard.draw.catalog import installed_version
-from proxyguard.errors import SealError, UntrustedCode
+from proxyguard.errors import SealError, UntrustedCode, Withheld
 from proxyguard.evidence.record import Sizes
 from proxyguard.exposure.named import Apart
 from proxyguard.losses.measure import Measure
@@ -123,10 +129,13 @@ def verify_claim(
         What the verifier asks for and will run.
     """
     # First, because all that follows is compared with the registry.
-    check = partial(_check_registry, folder, journal)
+    check = partial(_check_registry, result, folder, journal)
     registry = result.step("registry", "declaration: sealed and registered as it reads", check)
     if registry is None:
         return
+    if result.withheld:
+        claims = "; ".join(rests_on_development(registry.declaration))
+        result.not_checked.insert(1, f"what rests on it, the author's word alone: {claims}")
     audit = RegisteredAudit(
         folder=folder, journal=journal, registry=registry, scope=scope, result=result
     )
@@ -139,6 +148,8 @@ def verify_claim(
         result.step(RELEASES, "releases: the registered seeds, each once", manifest)
     if scope.redraw and not ledger.has(Stage.DRAWN):
         result.not_checked.append("redraw: nothing is drawn yet")
+    elif scope.redraw and result.withheld:
+        result.not_checked.append("redraw: releases are drawn from development, which is not here")
     elif scope.redraw and result.good:  # of releases that hold so far
         from proxyguard.audit.redraw import redraw  # it needs all that draws need
 
@@ -235,6 +246,8 @@ def _ours_or_apart(
         return here()  # `verify` lets nothing but our own code run in this process
     except UntrustedCode as error:
         _check_declared(error, audit.registry)
+        if audit.result.withheld:
+            raise Withheld(f"{audit.result.withheld[0]} is not here") from error
         if not audit.scope.run_named_code:
             raise UntrustedCode(
                 f"{error}. Run it with --run-named-code, in a process without keys, or name types "
@@ -339,7 +352,7 @@ def _facts_of(audit: RegisteredAudit, member: Member) -> Facts:
     return facts
 
 
-def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
+def _check_registry(result: Verification, folder: AuditFolder, journal: Journal) -> Registry:
     """See that each registry follows from its declaration's text, the seal and development."""
     ledger = journal.ledger
     before: Registry | None = None
@@ -350,7 +363,7 @@ def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
         if registry.digest != entry.body.declaration:
             raise SealError(f"{name} is not the one that was recorded")
         text = folder.text(snapshot_name(index))
-        _check_resolved(folder, registry, read_declaration(text), journal, name)
+        _check_resolved(result, folder, registry, read_declaration(text), journal, name)
         # By their order in the ledger and not by clock, which is the author's own.
         drawn = any(e.index < entry.index for e in ledger.find(Frozen))
         if before is not None and drawn and drawn_part(registry) != drawn_part(before):
@@ -382,8 +395,9 @@ def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
 
 
 def _check_resolved(
-    folder: AuditFolder, registry: Registry, declared: Declaration, journal: Journal, name: str
-) -> None:
+    result: Verification, folder: AuditFolder, registry: Registry, declared: Declaration,
+    journal: Journal, name: str,
+) -> None:  # fmt: skip
     """See that a registry is what its declaration and the facts of development resolve to."""
     sealed = journal.ledger.sealed
     if registry.declaration != declared:
@@ -411,7 +425,11 @@ def _check_resolved(
         if first and facts != recorded:
             raise SealError(f"{name} rests on other facts than development recorded")
         # An amendment develops anew, and no entry records its facts: all are derived here.
-        check_facts(MemberDevelopment(reading_place(folder), member, target), declared, facts, name)
+        development = MemberDevelopment(reading_place(folder), member, target)
+        try:
+            check_facts(development, declared, facts, name)
+        except Withheld as error:  # all else of the registry is seen without it
+            result.not_checked.append(f"{name}, what {member.name} learned there: {error}")
         if resolved.source != facts.source:
             raise SealError(f"{name} has another source procedure than development recorded")
         n = planned_records(member, target.records)
@@ -718,7 +736,12 @@ def _check_certificate(
     # Whoever has another key could sign a statement of their own and leave the ledger as it is.
     if signer != journal.ledger.find(Certified)[0].signer:
         raise SealError("the certificate was signed by another key than the ledger")
-    predicate = predicate_of(folder, journal, registry, evidence, grant)
+    # Coins that were guessed are counted on development alone; the rest is decided anew without it.
+    guessed = None
+    if result.withheld and any(member.epsilons for member in registry.declaration.members):
+        guessed = recorded.predicate.epsilon or ()
+        result.not_checked.append("epsilon: how often coins were guessed right; its rows are away")
+    predicate = predicate_of(folder, journal, registry, evidence, grant, guessed=guessed)
     expected = Statement.about(subjects_of(journal, registry, folder.sha256(EVIDENCE)), predicate)
     # The sentences too, which are all that most readers take from it.
     agree(recorded.to_dict(), expected.to_dict(), "the certificate")

@@ -129,3 +129,16 @@ def check_cases(verified: Verification) -> Iterator[Case]:
         yield Case(name=finding.place, kind="failure", message=finding.problem, type="broken")
     for left in verified.not_checked:
         yield Case(name=left.partition(":")[0], kind="skipped", message=left)
+
+
+def withheld_cases(verified: Verification) -> Iterator[Case]:
+    """Yield a failure where the development part is not here, which verdicts rest on.
+
+    Parameters
+    ----------
+    verified
+        What `verify` found.
+    """
+    if verified.withheld:
+        message = f"{', '.join(verified.withheld)}: not here, withheld or removed"
+        yield Case(name="development", kind="failure", message=message, type="withheld")

@@ -11,6 +11,7 @@ import typer
 
 from proxyguard.cli import junit, show
 from proxyguard.errors import RegistryError
+from proxyguard.printable import some
 
 if TYPE_CHECKING:
     from proxyguard.audit.status import StandingVerdict
@@ -113,11 +114,11 @@ def verify(
     standing = _standing(folder) if verified.good and verified.decisions else ()
     cases = [*junit.check_cases(verified)]
     if require_validated:
-        cases += [*junit.verdict_cases(standing)]
+        cases += [*junit.verdict_cases(standing), *junit.withheld_cases(verified)]
     junit.put(file, "verify", cases)
     show.answer(json, verified.to_dict(), _verification_lines(verified))
     if not json:
-        show.show_verdicts(standing)
+        show.show_verdicts(standing, unseen="rests on rows not seen" if verified.withheld else "")
         show.say(_end_words(verified))
     if not verified.good:
         raise typer.Exit(show.Exit.BROKEN)
@@ -174,6 +175,11 @@ def _end_words(verified: Verification) -> str:
     """Return the last line, which scripts and people read."""
     if not verified.good:
         return "This folder does not hold."
+    if verified.withheld:
+        return (
+            "What could be checked holds. The development part is not here, withheld or removed: "
+            "what rests on it is its author's word; see above what was not checked."
+        )
     return (
         "Everything holds."
         if verified.complete
@@ -201,6 +207,9 @@ def status(folder: show.Folder, json: show.Json = False) -> None:
         show.show_standing(standing)
     if standing.no_grant is not None:
         show.say(f"grant.json is no grant for this folder: {standing.no_grant}")
+    if standing.withheld:
+        rows = some(standing.withheld)
+        show.say(f"Not here: {rows}; proxyguard verify {folder} says what rests on it")
     show.say(f"Ledger head {standing.head}")
     for count in standing.draws:
         show.say(count.words)

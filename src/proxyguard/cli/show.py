@@ -345,24 +345,26 @@ def show_standing(standing: Status) -> None:
         say(f"Deviation: {reason}")
 
 
-def show_verdicts(verdicts: Sequence[StandingVerdict]) -> None:
+def show_verdicts(verdicts: Sequence[StandingVerdict], *, unseen: str = "") -> None:
     """Print every verdict: mark and word, sentence, interval, what binds, what next.
 
     Parameters
     ----------
     verdicts
         In the order of the certificate.
+    unseen
+        Why a verdict that was certified has no tick here; nothing where it was derived whole.
     """
     # A warning is about the whole audit: its reason stands once, its short form at every verdict.
     for warning in dict.fromkeys(verdict.warning for verdict in verdicts if verdict.warning):
         say(warning, style=BOLD)
     alike = [v for v in verdicts if v.target is None]
     if len(alike) > MOST_NAMED:
-        _show_named(alike)
+        _show_named(alike, unseen)
         verdicts = [v for v in verdicts if v.target is not None]
     for verdict in verdicts[:MOST_VERDICTS]:
-        lost = " (no guarantee remains)" if verdict.warning else ""
-        say(f"{_mark(verdict)}: {verdict.mechanism}{lost}", style=_style(verdict))
+        doubt = _doubt(verdict, unseen)
+        say(f"{_mark(verdict, doubt)}: {verdict.mechanism}{doubt}", style=_style(verdict, doubt))
         for line in _verdict_lines(verdict):
             say(line, indent="    ")
     rest = Counter(verdict.decision.value for verdict in verdicts[MOST_VERDICTS:])
@@ -371,25 +373,31 @@ def show_verdicts(verdicts: Sequence[StandingVerdict]) -> None:
         say(f"... and {listed}; the report has them all")
 
 
-def _mark(verdict: StandingVerdict) -> str:
-    """Return the sign and word of a verdict: without a guarantee no tick."""
+def _doubt(verdict: StandingVerdict, unseen: str) -> str:
+    """Return why a verdict is not to be taken as it reads, or nothing."""
+    doubt = "no guarantee remains" if verdict.warning else unseen
+    return f" ({doubt})" if doubt else ""
+
+
+def _mark(verdict: StandingVerdict, doubt: str) -> str:
+    """Return the sign and word of a verdict: where it is in doubt no tick."""
     mark = MARKS[verdict.decision]
-    return f"?{mark[1:]}" if verdict.warning else mark
+    return f"?{mark[1:]}" if doubt else mark
 
 
-def _style(verdict: StandingVerdict) -> str:
-    return STYLES[Decision.UNRESOLVED if verdict.warning else verdict.decision]
+def _style(verdict: StandingVerdict, doubt: str) -> str:
+    return STYLES[Decision.UNRESOLVED if doubt else verdict.decision]
 
 
-def _show_named(verdicts: Sequence[StandingVerdict]) -> None:
+def _show_named(verdicts: Sequence[StandingVerdict], unseen: str) -> None:
     """Print many named releases by what was decided of them, each sentence once."""
     for decision in MARKS:
         decided = [v for v in verdicts if v.decision is decision]
         if not decided:
             continue
-        lost = " (no guarantee remains)" if decided[0].warning else ""
-        say(f"{_mark(decided[0])}: {len(decided)} of {len(verdicts)} releases{lost}",
-            style=_style(decided[0]))  # fmt: skip
+        doubt = _doubt(decided[0], unseen)
+        say(f"{_mark(decided[0], doubt)}: {len(decided)} of {len(verdicts)} releases{doubt}",
+            style=_style(decided[0], doubt))  # fmt: skip
         say(some([v.mechanism for v in decided], MOST_NAMED), indent="    ")
         for line in dict.fromkeys(v.sentence for v in decided):
             each = line.replace("this release", "each of these releases")
