@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +12,10 @@ import pandas as pd
 import pytest
 
 import proxyguard as pg
+from conformance.typed import environment
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
+from proxyguard.registry.declaration import read_declaration
 from trial.tables import people
 
 
@@ -100,3 +105,78 @@ def test_a_number_beyond_its_range_counts_as_the_end_in_the_audit_as_in_the_tria
     assert "moved to its ends" in page.requirements[0].promise
     certificate = page.save_audit(tmp_path / "work", fresh=tables[3]).run()
     assert certificate is not None
+
+
+SCRIPT = """
+import json
+from pathlib import Path
+import numpy as np
+import pandas as pd
+import proxyguard as pg
+
+SHARE = 0.5
+
+class Sampled:
+    def __init__(self, rows):
+        self.rows = rows
+
+    def describe(self):
+        return {"rows": self.rows}
+
+    def prepare(self, source, rng):
+        self.source = source
+
+    def draw(self, seed):
+        return self.source.sample(self.rows, replace=SHARE > 0, random_state=seed.rng("rows"))
+
+def table(rows, seed):
+    x = np.random.default_rng(seed).normal(size=rows)
+    return pd.DataFrame({"x": x, "ill": np.where(x > 0, "yes", "no")})
+
+if __name__ == "__main__":
+    page = pg.try_out(table(700, 1), generator=Sampled, options={"rows": 300}, outcome="ill",
+                      draws=12, reliability="0.5", holdout=table(600, 2))
+    audit = page.save_audit("work", fresh=table(600, 3))
+    checked = audit.check()
+    print(json.dumps({"notes": page.notes, "problems": checked.problems,
+                      "decisions": [d.value for d in audit.run().decisions.values()],
+                      "tables": sorted(page.tables)}))
+"""
+
+
+def test_the_audit_of_a_class_is_of_that_class_and_not_of_what_it_drew(tmp_path: Path) -> None:
+    named = pg.try_out(people(300, 1), generator=Sampled, options={"rows": 100}, draws=2,
+                       holdout=people(300, 2))  # fmt: skip
+    assert f'generator = "{Sampled.__module__}:Sampled"' in named.declaration
+    (tmp_path / "mine.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "mine.py"], cwd=tmp_path, env=environment(tmp_path / "home"),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    said = json.loads(done.stdout)
+    assert said["problems"] == []
+    assert said["decisions"] == ["validated"]
+    assert said["tables"] == ["table.parquet"]
+    assert not any("object of yours" in note for note in said["notes"])
+    (drawn,) = read_declaration(
+        (tmp_path / "work" / "my-audit" / "audit.toml").read_text()
+    ).members[0].mechanism  # fmt: skip
+    assert drawn.generator == "code"
+    assert (drawn.options["name"], drawn.options["settings"]) == ("Sampled", {"rows": 300})
+    assert "SHARE = 0.5" in str(drawn.options["text"])
+
+
+def test_what_no_other_process_can_make_says_why_its_audit_is_of_files() -> None:
+    class Here(Sampled):
+        """A class inside something else, whose names it may use."""
+
+    for generator, options, why in (
+        (Sampled(100), {}, "it is made already; give its class"),
+        (Here, {"rows": 100}, "is defined inside something else"),
+    ):
+        page = pg.try_out(people(300, 1), generator=generator, options=options, draws=2,
+                          holdout=people(300, 2))  # fmt: skip
+        assert 'generator = "files"' in page.declaration
+        (note,) = (note for note in page.notes if "object of yours" in note)
+        assert "the audit that follows is of files that it drew" in note
+        assert why in note

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -11,6 +12,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from proxyguard.adapters.files import FileFolder
+from proxyguard.audit.code import code_of
 from proxyguard.draw.catalog import GENERATORS
 from proxyguard.errors import RegistryError
 from proxyguard.printable import did_you_mean
@@ -91,7 +93,9 @@ class StandIns:
 
     sources: Mapping[str, object] = field(default_factory=dict)
     generators: Mapping[str, object] = field(default_factory=dict)
-    """By what they are called: a name that draws in other processes find, or an object."""
+    """By what they are called: a name or a text from which any process draws, or an object."""
+    untold: Mapping[str, str] = field(default_factory=dict)
+    """Of an object, why no other process can make it."""
     options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Of each generator."""
 
@@ -125,8 +129,12 @@ class StandIns:
                 name = _called(given)
                 several[name if name not in several else f"{name} {len(several) + 1}"] = given
         by_name = _options(list(several), options)
-        made = {name: _by_name(given, by_name[name]) for name, given in several.items()}
-        return cls(generators=made, options=by_name)
+        untold: dict[str, str] = {}
+        made = {
+            name: _for_any_process(given, by_name[name], partial(untold.__setitem__, name))
+            for name, given in several.items()
+        }
+        return cls(generators=made, options=by_name, untold=untold)
 
 
 def refuse_idle(drawn_here: bool, *, independent: bool, draws: object, reliability: object) -> None:
@@ -189,8 +197,13 @@ def _is_generator(thing: object) -> bool:
     return all(callable(getattr(thing, method, None)) for method in ("prepare", "draw"))
 
 
-def _by_name(generator: object, options: Mapping[str, object]) -> object:
-    """Return a generator as draws in other processes find it: by its name, where it has one."""
+def _for_any_process(
+    generator: object, options: Mapping[str, object], tell: Callable[[str], None]
+) -> object:
+    """Return a generator as draws in other processes find it: by its name, or by its text.
+
+    One that has neither is returned as an object, and ``tell`` hears why.
+    """
     if isinstance(generator, str):
         if generator in GIVEN or generator.startswith(f"{FileFolder.__module__}:"):
             raise RegistryError(
@@ -201,7 +214,11 @@ def _by_name(generator: object, options: Mapping[str, object]) -> object:
     if isinstance(generator, type):
         if generator.__module__ != "__main__" and "<" not in generator.__qualname__:
             return f"{generator.__module__}:{generator.__qualname__}"
-        return generator(**options)
+        try:
+            return code_of(generator, **options)
+        except RegistryError as error:
+            tell(" ".join(str(error).split()))
+            return generator(**options)
     if options:
         raise RegistryError("options are of a generator by name or class; this one is made already")
     if not _is_generator(generator):
@@ -209,4 +226,5 @@ def _by_name(generator: object, options: Mapping[str, object]) -> object:
             "a generator is a name of ours, package:Class, a class, or an object with prepare and "
             f"draw; got {type(generator).__name__}"
         )
+    tell("it is made already; give its class, and what it is made with as options")
     return generator

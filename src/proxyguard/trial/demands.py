@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from proxyguard.audit.code import CodeText
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.exact.rounding import Array
 from proxyguard.printable import printable, some, toml, toml_key
@@ -662,12 +663,13 @@ def decimal(number: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriedGenerator:
-    """What makes releases: a generator by name, or a folder of files that are its draws."""
+    """What makes releases: a generator by name or text, or a folder of files: its draws."""
 
     name: str
     """What it is called."""
-    generator: str = "files"
+    generator: str | CodeText = "files"
     options: Mapping[str, object]
+    """Those of a text stand in it already."""
     draws: int
 
     @property
@@ -788,13 +790,15 @@ def _development(trial: Trialled, table: str) -> Iterator[str]:
 
 
 def _mechanism(made: TriedGenerator, first: int) -> Iterator[str]:
-    yield from ("[[mechanism]]", f"name = {toml(made.name)}", f"generator = {toml(made.generator)}")
+    text = made.generator.toml if isinstance(made.generator, CodeText) else None
+    yield from ("[[mechanism]]", f"name = {toml(made.name)}")
+    yield text or f"generator = {toml(made.generator)}"
     yield f"draws = {made.draws}"
     yield f"seeds = {{ first = {first} }}"
     options = dict(made.options)
     if not made.by_name and first:
         options["first"] = first
-    if options:
+    if options and text is None:
         yield f"options = {toml(options)}"
 
 

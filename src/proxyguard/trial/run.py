@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from proxyguard.audit.audit import Audit
+from proxyguard.audit.code import CodeText
 from proxyguard.audit.folder import RELEASES
 from proxyguard.audit.home import Home, default_home, software_versions
 from proxyguard.audit.open import Opener
@@ -832,7 +833,7 @@ class _Trying:
         )
         names_of, generators = {}, []
         for k, (name, generator) in enumerate(self.instead.generators.items()):
-            if isinstance(generator, str):
+            if isinstance(generator, str | CodeText):
                 first = self.settings.seed + k * draws
                 seeds = range(first, first + draws)
                 names_of[name] = tuple(map(str, seeds))
@@ -844,7 +845,7 @@ class _Trying:
                 )  # fmt: skip
                 continue
             folder = FILES if len(self.instead.generators) == 1 else f"{FILES}-{k + 1}"
-            tables = self._drawn(cast("Generator", generator))
+            tables = self._drawn(cast("Generator", generator), self.instead.untold[name])
             names_of[name] = self._write_releases(tables, folder, [], keep=True)
             called = FILES if len(self.instead.generators) == 1 else name
             names_of[called] = names_of.pop(name)
@@ -1007,13 +1008,14 @@ class _Trying:
             return f"{outcome.column!r} is {quoted(strange)} in some rows, which the table has not"
         return "" if len(labels) > 1 else f"{outcome.column!r} has one value alone"
 
-    def _drawn(self, generator: Generator) -> Iterator[tuple[str, pd.DataFrame]]:
+    def _drawn(self, generator: Generator, untold: str) -> Iterator[tuple[str, pd.DataFrame]]:
         """Yield the draws of an object of the caller's, made in this process."""
         first, draws = self.settings.seed, self.settings.draws
         self.notes.append(
             "the generator is an object of yours, so it drew in your own process: that it kept "
             "nothing of the rows that judge from before, reads no file that has them, and made no "
-            "release depend on another, is your word"
+            "release depend on another, is your word; the audit that follows is of files that it "
+            f"drew, because no other process can make it: {untold}"
         )
         # As a generator by name gets it: numbers as numbers, and no column that is left out.
         source = typed(self.rows.development, self._kinds, MISSING, self.columns)
