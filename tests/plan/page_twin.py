@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from scipy.stats import binom
@@ -19,12 +20,13 @@ from proxyguard.exact.rounding import Array, Integers, bracket_switch
 from proxyguard.exact.sharp import critical_count
 from proxyguard.exact.special import special
 from proxyguard.modes.planning import SHARES, at_least, least_recognized, thresholds
-from proxyguard.plan.assumed import Assumptions
+from proxyguard.plan.assumed import Assumptions, Kinds
 from proxyguard.plan.law import assumed_kinds
 from proxyguard.plan.search import rates_of_nested
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
+SURE = 1e-12  # nearer to 0 or 1 no chance of passing is told apart
 WIDE, NODES = 9.0, 64
 """How many deviations of a subgroup's size count, and how many sizes stand for all where the
 passing chance is smooth in them."""
@@ -39,6 +41,52 @@ class SizedPower:
     releases: int
     power: float
     tuned: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """Sizes that `proxyguard plan` has simulated, and by how much the sums of a page are off there.
+
+    ``offsets`` are in probits, (numbers of draws, numbers of records) for each mode.
+    """
+
+    records: list[int]
+    draws: list[int]
+    offsets: dict[str, Array]
+
+    @classmethod
+    def of(cls, assumed: Assumptions, simulated: dict[str, Any]) -> Simulated:
+        """Return what a page makes of the numbers that it was given."""
+        records, draws = simulated["records"], simulated["draws"]
+        offsets = {}
+        for mode, summed in (("direct", direct), ("named", named)):
+            own = np.array([[summed(assumed, n, R).power for n in records] for R in draws])
+            there = np.array(simulated["power"][mode])
+            offsets[mode] = _clear(there) - _clear(own)
+        return cls(records=records, draws=draws, offsets=offsets)
+
+    def told(self, found: SizedPower, *, width: float = 1.0, moved: bool = False) -> float:
+        """Return the chance that is shown for a sum, with margins so many times as wide."""
+        i, k, down = _between(self.draws, found.releases)
+        j, m, right = _between(self.records, found.n * width**2)
+        table = self.offsets[found.mode]
+        by = (1 - down) * ((1 - right) * table[i, j] + right * table[i, m]) + down * (
+            (1 - right) * table[k, j] + right * table[k, m]
+        )
+        if not 0.0 < found.power < 1.0:
+            return found.power
+        return float(special.ndtr(special.ndtri(found.power) + (min(0.0, by) if moved else by)))
+
+
+def _clear(chances: Array) -> Array:
+    return np.asarray(special.ndtri(np.clip(chances, 1e-3, 1.0 - 1e-3)))
+
+
+def _between(sizes: list[int], size: float) -> tuple[int, int, float]:
+    """Return which two sizes another one lies between, and how far from the first, by ratios."""
+    last = max(i for i in range(len(sizes) - 1) if i == 0 or sizes[i] < size)
+    share = np.log(size / sizes[last]) / np.log(sizes[last + 1] / sizes[last])
+    return last, last + 1, float(np.clip(share, 0.0, 1.0))
 
 
 def direct(assumed: Assumptions, n: int, releases: int) -> SizedPower:
@@ -79,30 +127,51 @@ def _power(assumed: Assumptions, n: int, releases: int, level: float, least: int
     """Return the chance of ``least`` releases or more with every p-value at most a level."""
     if least > releases:
         return 0.0
+    if assumed.kinds is not None:
+        return _power_of_pilots(assumed, assumed.kinds, n, releases, level, least)
     means, chances = assumed_kinds(
         assumed.requirements, assumed.margins, reliability=assumed.reliability,
         spread=assumed.spread, excess=assumed.excess,
     )  # fmt: skip
     shares = assumed.shares or (1.0,) * len(assumed.requirements)
-    tails = [
-        _passing(assumed, requirement, deviation, share, n, level, kinds)
-        for requirement, deviation, share, kinds in zip(
-            assumed.requirements, assumed.deviations, shares, means.T, strict=True
-        )
-    ]
+    tails = []
+    for requirement, deviation, share, kinds in zip(
+        assumed.requirements, assumed.deviations, shares, means.T, strict=True
+    ):
+        sd = 0.5 * np.sqrt(np.maximum(0.0, kinds * (1.0 - kinds)))
+        if deviation is not None:
+            sd = np.full(kinds.size, deviation / requirement.width)
+        tails.append(_passing(assumed, requirement, sd, share, n, level, kinds))
     summed = rates_of_nested(chances, means, tails)
     assert summed is not None  # kinds that share their order have few sets
     rates, sets = summed
     return float(np.clip(sets @ at_least(least, releases, rates), 0.0, 1.0))
 
 
+def _power_of_pilots(
+    assumed: Assumptions, kinds: Kinds, n: int, releases: int, level: float, least: int
+) -> float:
+    """Return it where releases are like pilots, whose means have a target's effects in common."""
+    shares = assumed.shares or (1.0,) * len(assumed.requirements)
+    passes = np.ones((len(kinds.points), kinds.chances.size))
+    for j, requirement in enumerate(assumed.requirements):
+        margins = kinds.ratios[j] * assumed.margins[j] / requirement.width
+        means = np.clip(requirement.unit_limit - margins, 0.0, 1.0)
+        tails = _passing(assumed, requirement, kinds.deviations[j], shares[j], n, level, means)
+        scores = special.ndtri(np.clip(tails, SURE, 1.0 - SURE))
+        own = np.sqrt(1.0 - np.sum(kinds.loadings[j] ** 2, axis=1))
+        passes *= special.ndtr((scores - kinds.points @ kinds.loadings[j].T) / own)
+    rates = passes @ kinds.at(assumed.reliability)
+    return float(np.clip(np.mean(at_least(least, releases, rates)), 0.0, 1.0))
+
+
 def _passing(
-    assumed: Assumptions, requirement: Requirement, deviation: float | None, share: float, n: int,
-    level: float, means: Array,
+    assumed: Assumptions, requirement: Requirement, sd: Array, share: float, n: int, level: float,
+    means: Array,
 ) -> Array:  # fmt: skip
     """Return the chance with which each kind of release passes one requirement's test."""
     if share >= 1.0:
-        return _passing_of(assumed, requirement, deviation, n, level, means)
+        return _passing_of(assumed, requirement, sd, n, level, means)
     # Of a subgroup a target has as many records as chance gives it.
     far = WIDE * np.sqrt(n * share * (1.0 - share))
     low, high = max(0, int(n * share - far)), min(n, int(np.ceil(n * share + far)))
@@ -115,22 +184,19 @@ def _passing(
         most = _most_errors(sizes, requirement.unit_limit, level)
         counted = lower_tail(np.maximum(most, 0)[:, None], sizes[:, None], means)
         return np.asarray(weights @ np.where(most[:, None] >= 0, counted, 0.0))
-    passed = [_passing_of(assumed, requirement, deviation, int(m), level, means) for m in sizes]
+    passed = [_passing_of(assumed, requirement, sd, int(m), level, means) for m in sizes]
     return np.asarray(weights @ np.stack(passed))
 
 
 def _passing_of(
-    assumed: Assumptions, requirement: Requirement, deviation: float | None, n: int, level: float,
-    means: Array,
-) -> Array:  # fmt: skip
+    assumed: Assumptions, requirement: Requirement, sd: Array, n: int, level: float, means: Array
+) -> Array:
     """Return it where ``n`` records count."""
     v = requirement.unit_limit
     if requirement.two_valued:
         most = int(_most_errors(np.array([n]), v, level)[0])
         counted = lower_tail(np.full(means.size, max(most, 0)), n, means)
         return counted if most >= 0 else np.zeros(means.size)
-    spread = 0.5 * np.sqrt(means * (1.0 - means))
-    sd = spread if deviation is None else np.full(means.size, deviation / requirement.width)
     tail = _chernoff_tail if assumed.test is ComponentTest.CHERNOFF else _betting_tail
     return tail(n, v, level, means, sd)
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from plan.page_twin import direct, named
+from plan.page_twin import Simulated, direct, named
 from proxyguard import Requirement
 from proxyguard.plan.assumed import Assumptions
 from proxyguard.plan.law import Law, assumed_law, pilot_law
 from proxyguard.plan.question import Question, settings, ways
-from proxyguard.plan.recommend import recommend
+from proxyguard.plan.recommend import Recommendation, recommend
 from proxyguard.plan.report import PlanReport
 from proxyguard.plan.search import exact_power, power, power_on
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.test import ComponentTest
+from proxyguard.report.plan_page import plan_page
 
 ERROR = Requirement(name="error", low=0, high=1, limit=0.3, two_valued=True)
 RARE = Requirement(name="rare", low=0, high=1, limit=0.2, two_valued=True)
@@ -115,6 +119,49 @@ def test_a_subgroup_has_as_many_records_as_chance_gives_it() -> None:
     drawn = power_on(Targets(law, 2000, repetitions=3000, seed=3), plan)
     assert abs(drawn.value - found.power) < 4 * drawn.standard_error
     assert 0.2 < found.power < 0.95
+
+
+def differing(requirements: int) -> Law:
+    """Return thirty pilots, a few of which come close to some limit."""
+    rng = np.random.default_rng(3)
+    shape = (30, 500, requirements)
+    losses = rng.beta(1, 6, (1, *shape[1:])) + rng.gamma(1.2, 0.012, (30, 1, requirements))
+    losses = np.clip(losses + rng.normal(0, 0.05, shape), 0, 1)
+    limits = [replace(BRIER, name=f"r{j}") for j in range(requirements)]
+    return pilot_law(losses, limits, reliability="0.96")
+
+
+def read_page(found: Recommendation) -> dict[str, Any]:
+    """Return the numbers that a page starts from."""
+    written = re.search('<script type="application/json">(.*?)</script>', plan_page(found), re.S)
+    assert written
+    data: dict[str, Any] = json.loads(written[1])
+    return data
+
+
+@pytest.mark.parametrize("requirements", [1, pytest.param(3, marks=pytest.mark.whole)])
+def test_pilots_that_differ_are_promised_no_more_than_targets_give(requirements: int) -> None:
+    law = differing(requirements)
+    question = Question(
+        reliability_target="0.8", n=600, releases=60, modes=["direct"], tests=["betting"]
+    )
+    found = recommend(law, question, repetitions=300, compare=False)
+    assumed = Assumptions.of(law, question)
+    simulated = Simulated.of(assumed, read_page(found)["simulated"])
+    way, chances, hopeful = found.chosen.way, [], []
+    for n, releases in ((280, 20), (500, 180), (800, 25), (1500, 90), (2000, 20)):
+        told = simulated.told(direct(assumed, n, releases))
+        targets = Targets(law, n, repetitions=300, seed=9)
+        true = max(
+            (power_on(targets, plan) for plan, _ in settings(way, question, law, n, releases)),
+            key=lambda found: found.value,
+        )
+        chances.append(told - true.value)
+        assert told < true.value + 2 * true.standard_error + 0.02
+        # One number for how margins differ, as if evenly, and requirements alone by themselves.
+        hopeful.append(direct(replace(assumed, kinds=None), n, releases).power - true.value)
+    assert np.mean(chances) > -0.1  # and not far less either
+    assert max(hopeful) > 0.12
 
 
 def law_of_all() -> Law:

@@ -20,11 +20,21 @@ from numpy.typing import NDArray
 from proxyguard.exact.binomial import lower_tail
 from proxyguard.exact.planning import records_to_screen
 from proxyguard.extras import need
-from proxyguard.modes.planning import AuditPlan, Choice, least_size
+from proxyguard.modes.planning import AuditPlan, Choice, Way, least_size
 from proxyguard.plan.law import Law
 from proxyguard.plan.question import geometric, settings
 from proxyguard.plan.recommend import Recommendation
-from proxyguard.plan.search import DOUBTED_MARGIN, Option, Progress, exact_power, power_on
+from proxyguard.plan.search import (
+    DOUBTED_MARGIN,
+    EFFORT,
+    Option,
+    Power,
+    Progress,
+    affordable,
+    bets_on,
+    exact_power,
+    power_on,
+)
 from proxyguard.plan.stress import SequentialForecast, Stress
 from proxyguard.plan.targets import Targets
 from proxyguard.printable import ShownAsPage, printable, toml, toml_key
@@ -559,34 +569,59 @@ def surfaces(
     progress: Progress = lambda what, done, total: None,
 ) -> list[Surface]:
     """Return the power of the strongest way of every mode around the chosen sizes."""
-    plan, question, law = found.chosen.plan, found.question, found.law.thinned()
+    plan, least = found.chosen.plan, found.question.least_releases
     records = geometric(max(20, plan.n // 4), min(plan.n * 4, 40_000), STEPS)
-    least = question.least_releases
     releases = geometric(least, max(4 * plan.releases, 2 * least), STEPS)
     best = _one_a_mode((found.chosen, *found.alternatives))
-    power = np.zeros((len(best), len(releases), len(records)))
-    for column, n in enumerate(records):
-        targets = Targets(
-            law, n, repetitions=REPETITIONS, seed=seed, aim=_aim(found.chosen),
-            digits=question.digits, strata=question.strata(n),
-        )  # fmt: skip
-        for row, count in enumerate(releases):
-            for panel, option in enumerate(best):
-                power[panel, row, column] = max(
-                    (
-                        _value(targets, audit, requirements)
-                        for audit, requirements in settings(option.way, question, law, n, count)
-                    ),
-                    default=0.0,
-                )
-        progress("picture", column + 1, len(records))
+    ways = [option.way for option in best]
+    chances = chances_over(found, ways, (records, releases), seed=seed, progress=progress)
     return [
         Surface(
             label=_label(option), records=tuple(records), releases=tuple(releases),
-            power=power[panel],
+            power=chances[place, :, :, 0],
         )
-        for panel, option in enumerate(best)
+        for place, option in enumerate(best)
     ]  # fmt: skip
+
+
+def chances_over(
+    found: Recommendation, ways: Sequence[Way], sizes: tuple[Sequence[int], Sequence[int]], *,
+    seed: int = 0, repetitions: int = REPETITIONS, effort: float = EFFORT,
+    progress: Progress = lambda what, done, total: None,
+) -> NDArray[np.float64]:  # fmt: skip
+    """Return the power of ways, tuned at each of the sizes, with its error.
+
+    An array (ways, numbers of draws, numbers of records, 2). Where a plan is judged on more
+    requirements than it was found with, so is every size.
+    """
+    (records, releases), question = sizes, found.question
+    law, judged = found.law.thinned(), found.judged.thinned()
+    chances = np.zeros((len(ways), len(releases), len(records), 2))
+    for column, n in enumerate(records):
+        few = {way: affordable(bets_on(law, n, way), effort, repetitions) for way in ways}
+        kept, every = (
+            {
+                size: Targets(
+                    one, n, repetitions=size, seed=seed, aim=_aim(found.chosen),
+                    digits=question.digits, strata=question.strata(n),
+                )
+                for size in few.values()
+            }
+            for one in (law, judged)
+        )  # fmt: skip
+        for place, way in enumerate(ways):
+            targets = kept[few[way]]
+            for row, count in enumerate(releases):
+                options = settings(way, question, law, n, count)
+                powers = [(_power(targets, *setting), setting) for setting in options]
+                if not powers:
+                    continue
+                best, (plan, tuned) = max(powers, key=lambda made: made[0].value)
+                if judged.others is not None and best.value > 0.0:
+                    best = _power(every[few[way]], plan, tuned)
+                chances[place, row, column] = best.value, best.standard_error
+        progress("picture", column + 1, len(records))
+    return chances
 
 
 def _one_a_mode(options: Sequence[Option]) -> list[Option]:
@@ -613,9 +648,11 @@ def _aim(option: Option) -> float | None:
     return float(threshold) if isinstance(threshold, Fraction) else None
 
 
-def _value(targets: Targets, audit: AuditPlan, requirements: Requirements) -> float:
-    exact = exact_power(targets.law.requiring(requirements), audit)
-    return exact if exact is not None else power_on(targets.requiring(requirements), audit).value
+def _power(targets: Targets, plan: AuditPlan, requirements: Requirements) -> Power:
+    exact = exact_power(targets.law.requiring(requirements), plan)
+    if exact is not None:
+        return Power(value=exact, standard_error=0.0, repetitions=0)
+    return power_on(targets.requiring(requirements), plan)
 
 
 def draw(panels: Sequence[Surface], chosen: Option) -> bytes:

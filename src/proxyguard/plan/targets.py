@@ -61,6 +61,7 @@ class Targets:
         self._aim = aim  # one level for all of betting's stakes: a search need not be exact
         self._kept: dict[tuple[ComponentTest, int, float], Array] = {}
         self._read: dict[tuple[str, int, float], Array] = {}
+        self._worst: dict[tuple[tuple[ComponentTest, ...], float], Array] = {}
         self._blocks: dict[int, Array] = {}
 
     @cached_property
@@ -168,12 +169,17 @@ class Targets:
 
     def release_pvalues(self, tests: tuple[ComponentTest, ...], *, level: float) -> Array:
         """Return the intersection-union p-value of every kind of release, (repetitions, A)."""
-        count = len(self.law.requirements)
-        found = [self.pvalues(test, j, level=level) for j, test in enumerate(tests[:count])]
-        worst = np.asarray(np.max(found, axis=0))
-        for other in self._other_pvalues(tests[count:], level):
-            np.maximum(worst, other, out=worst)
-        return worst
+        # Settings of one size differ in thresholds and numbers of draws, and rarely in p-values.
+        aims = ComponentTest.BETTING in tests or self.law.answers is None
+        key = (tests, (self._aim or level) if aims else 0.0)
+        if key not in self._worst:
+            count = len(self.law.requirements)
+            found = [self.pvalues(test, j, level=level) for j, test in enumerate(tests[:count])]
+            worst = np.asarray(np.max(found, axis=0))
+            for other in self._other_pvalues(tests[count:], level):
+                np.maximum(worst, other, out=worst)
+            self._worst[key] = worst
+        return self._worst[key]
 
     def _other_pvalues(self, tests: tuple[ComponentTest, ...], level: float) -> Iterator[Array]:
         """Yield the p-values of requirements that a search leaves out, none of which is kept."""

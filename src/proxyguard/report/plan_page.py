@@ -1,23 +1,28 @@
 """A plan as a page with sliders: what it assumes goes in, its chance is computed in the browser.
 
 The page's two scripts are `templates/bounds.js`, bounds that other pages can share, and
-`templates/plan.js`; `plan.assumed` says what it computes from. What the plan itself found, by
-simulation where it had to, stands beside it in words.
+`templates/plan.js`; `plan.assumed` says what it computes from. Where that is no exact sum, sizes
+around the plan are simulated here, and the page brings its chances into line with them; beyond
+these sizes it shows nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from proxyguard.documents.canonical import Plain
 from proxyguard.errors import RegistryError
-from proxyguard.plan.assumed import Assumptions
-from proxyguard.plan.question import MOST_RECORDS
+from proxyguard.modes.catalog import planned_mode
+from proxyguard.plan.assumed import Assumptions, Kinds
+from proxyguard.plan.question import MOST_RECORDS, geometric
 from proxyguard.plan.recommend import Recommendation
-from proxyguard.plan.report import decimal_text, group_lines, plan_toml
+from proxyguard.plan.report import chances_over, decimal_text, group_lines, plan_toml
+from proxyguard.plan.search import EFFORT
 from proxyguard.registry.design import Sampling
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
@@ -29,11 +34,15 @@ if TYPE_CHECKING:
 # The chance that is wanted where a plan names none.
 WANTED = 0.8
 
-# Tests of losses that are not two-valued, by their names and in words.
-TESTS = [("betting", "betting, approximately"), ("chernoff", "Chernoff, approximately")]
+# Tests of losses that are not two-valued.
+TESTS = [ComponentTest.BETTING, ComponentTest.CHERNOFF]
 
 # Modes that the page computes.
 PAGE_MODES = ("direct", "named")
+
+# How far from the plan sizes are simulated, as a factor; how many numbers of records and of draws;
+# and simulated targets of each.
+REACH, RECORDS, DRAWS, TARGETS = 4, 7, 5, 400
 
 # A reliability below this says no more than that one release is valid.
 _NONE = 0.01
@@ -62,7 +71,6 @@ class PlanView:
 
     data: Markup
     sliders: list[tuple[str, list[Slider]]]
-    tests: list[tuple[str, str]]
     basis: list[str]
     unit: str
     one: bool
@@ -82,12 +90,9 @@ def plan_page(found: Recommendation) -> str:
         The design is one that no test of the page covers.
     """
     assumed = Assumptions.of(found.law, found.question)
-    tests = _tests(found)
     view = PlanView(
-        data=data_markup({**_data(found, assumed), "test": tests[0][0]}),
+        data=data_markup(_data(found, assumed)),
         sliders=_sliders(found, assumed),
-        # Beside shares, other losses have the test that they have by default: a claim names one.
-        tests=[] if any(r.two_valued for r in assumed.requirements) else tests,
         basis=_basis(found, assumed),
         unit=found.question.unit,
         one=_one(found),
@@ -101,27 +106,65 @@ def _one(found: Recommendation) -> bool:
     return found.chosen.plan.releases == 1 and found.question.target < _NONE
 
 
-def _tests(found: Recommendation) -> list[tuple[str, str]]:
-    """Return the tests of losses that are not two-valued, as far as they cover the design."""
+def _test(found: Recommendation) -> ComponentTest:
+    """Return the test of losses that are not two-valued: the plan's, or one that the design has."""
     design, others = found.question.design, [r for r in found.law.requirements if not r.two_valued]
-    covering = [
-        (name, words) for name, words in TESTS
-        if not any(ComponentTest(name).objections(design, r) for r in others)
-    ]  # fmt: skip
+    covering = [test for test in TESTS if not any(test.objections(design, r) for r in others)]
     if not covering or design.sampling is Sampling.WEIGHTED:
         raise RegistryError(
-            f"the page computes with {' and '.join(name for name, _ in TESTS)}, which do not cover "
-            f"the design {type(design).__name__}; read the plan itself"
+            f"the page computes with {' and '.join(test.value for test in TESTS)}, which do not "
+            f"cover the design {type(design).__name__}; read the plan itself"
         )
-    return covering
+    planned = found.chosen.way.test
+    return planned if planned in covering else covering[0]
+
+
+def _simulated(found: Recommendation, test: ComponentTest) -> dict[str, Plain]:
+    """Return the chances of both modes at sizes around the plan, less one error of each."""
+    question, plan, requirements = found.question, found.chosen.plan, found.law.requirements
+    counted = {r.two_valued for r in requirements}
+    tests = [None if len(counted) > 1 else ComponentTest.BINOMIAL if True in counted else test]
+    ways = [
+        found.chosen.way if _on_page(found) == mode
+        else replace(planned_mode(mode).ways(question, tests)[0], ordered=question.iid)
+        for mode in PAGE_MODES
+    ]  # fmt: skip
+    least = question.least_releases
+    records = geometric(max(1, plan.n // REACH), plan.n * REACH, RECORDS)
+    draws = geometric(min(least, plan.releases), max(REACH * plan.releases, least), DRAWS)
+    sizes = sorted({*records, plan.n}), sorted({*draws, plan.releases})
+    chances = chances_over(found, ways, sizes, repetitions=TARGETS, effort=3 * EFFORT)
+    power = np.clip(chances[..., 0] - chances[..., 1], 0.0, 1.0)
+    if _on_page(found):  # the plan's own chance is that of more targets
+        place = PAGE_MODES.index(_on_page(found))
+        power[place, sizes[1].index(plan.releases), sizes[0].index(plan.n)] = float(
+            found.chosen.power.shown
+        )
+    return {
+        "records": list(sizes[0]), "draws": list(sizes[1]),
+        "power": {
+            mode: np.round(table, 4).tolist() for mode, table in zip(PAGE_MODES, power, strict=True)
+        },
+    }  # fmt: skip
+
+
+def _on_page(found: Recommendation) -> str:
+    """Return the mode of the plan where the page computes its way; nothing where it does not."""
+    option = found.chosen
+    own = option.plan.claim.mode in PAGE_MODES and option.way.score != "slack"
+    return option.plan.claim.mode if own else ""
 
 
 def _data(found: Recommendation, assumed: Assumptions) -> dict[str, Plain]:
     """Return what the script starts from."""
     plan, question, law = found.chosen.plan, found.question, found.law
-    own = plan.claim.mode in PAGE_MODES and found.chosen.way.score != "slack"
+    test = _test(found)
+    # Where the page computes the very sum of the plan there is nothing to bring into line.
     exact = found.chosen.power.exact and all(r.two_valued for r in law.requirements)
     return {
+        "test": test.value,
+        "kinds": _pilots(assumed.kinds),
+        "simulated": None if exact and not law.joint else _simulated(found, test),
         "requirements": [
             {
                 "name": r.name, "low": r.low, "high": r.high, "limit": r.limit, "margin": margin,
@@ -133,6 +176,7 @@ def _data(found: Recommendation, assumed: Assumptions) -> dict[str, Plain]:
             )
         ],
         "spread": assumed.spread,
+        "reliability": assumed.reliability,
         "excess": assumed.excess,
         "alpha": question.level,
         "family_alpha": decimal_text(Fraction(question.alpha)),
@@ -149,12 +193,16 @@ def _data(found: Recommendation, assumed: Assumptions) -> dict[str, Plain]:
         "labelled": question.labelled,
         "screening_cost": question.screening_cost,
         "most_records": ceil(MOST_RECORDS / min(assumed.shares)),
-        # Where the page computes the very sum of the plan, or nothing that is like it, nothing is
-        # brought into line with the plan.
-        "exact": exact and not law.joint,
-        "mode": plan.claim.mode if own else "",
+        "mode": _on_page(found),
         "way": found.chosen.way.label,
     }  # fmt: skip
+
+
+def _pilots(kinds: Kinds | None) -> dict[str, Plain] | None:
+    """Return pilots as the script reads them; None of assumed margins."""
+    if kinds is None:
+        return None
+    return {name: getattr(kinds, name).tolist() for name in Kinds.__dataclass_fields__}
 
 
 def _sliders(found: Recommendation, assumed: Assumptions) -> list[tuple[str, list[Slider]]]:
@@ -217,6 +265,7 @@ def _basis(found: Recommendation, assumed: Assumptions) -> list[str]:
         for r, deviation in zip(assumed.requirements, assumed.deviations, strict=True)
         if deviation is not None
     ]
+    simulated = assumed.kinds is not None or not found.chosen.power.exact
     lines = [
         f"Planned by proxyguard plan, from {found.law.origin}: {option.plan.n:,} {question.unit}, "
         f"{option.plan.releases:,} draws; {option.way.label}; tests: {option.way.tests}; chance "
@@ -227,29 +276,18 @@ def _basis(found: Recommendation, assumed: Assumptions) -> list[str]:
     ]
     if counted:
         lines.append(
-            f"Exact for two-valued losses ({', '.join(counted)}): they are tested by the binomial "
-            "test, and the chance is a sum over all targets."
+            f"Two-valued losses ({', '.join(counted)}) are tested by the binomial test"
+            + ("." if simulated else ", and the chance is an exact sum over all targets.")
         )
     if others:
         lines.append(
             f"Approximate for other losses ({', '.join(others)}): the logarithm of a bet's capital "
-            "is taken as normal, and so is the mean that Chernoff's test sees. The true chance of "
-            "betting has to be simulated, which proxyguard plan does; in trials both lay within "
-            "0.05 of each other."
+            "is taken as normal, and so is the mean that Chernoff's test sees."
         )
     if min(assumed.shares) < 1.0:
         lines += [line.strip() for line in group_lines(found)[2:]]
     lines += [
-        f"Margins of valid releases are spread evenly by {assumed.spread:.0%} around the sliders"
-        + _by_chance(assumed)
-        + "; invalid releases meet every requirement but one, "
-        + (
-            "which they miss by the least there is."
-            if assumed.excess == 0.0
-            else f"which they miss by {assumed.excess:.2g} margins."
-        ),
-        f"{question.unit.capitalize()} are taken as drawn independently, and the losses of several "
-        "requirements as independent of each other.",
+        *_releases(found, assumed),
         "Named mode counts releases that pass Holm's first level; Holm recognizes somewhat more. "
         "Not on this page: the tests of Hoeffding, Bentkus and the empirical Bernstein "
         "inequality, slack and ramp scores, and hybrid, count, smooth, block and sequential mode; "
@@ -258,6 +296,26 @@ def _basis(found: Recommendation, assumed: Assumptions) -> list[str]:
         + (f", for each of {question.mechanisms} mechanisms." if question.mechanisms > 1 else "."),
     ]
     return lines
+
+
+def _releases(found: Recommendation, assumed: Assumptions) -> list[str]:
+    """Return in words how releases and records are taken to be."""
+    records = f"{found.question.unit.capitalize()} are taken as drawn independently"
+    if assumed.kinds is not None:
+        return [
+            "Releases are as the pilots are, each with its own margins; a slider moves those of all"
+            f" in proportion. They differ by {assumed.spread:.0%}{_by_chance(assumed)}.",
+            f"{records}; what a target's do to all pilots and requirements alike is read from the "
+            "pilots' records, a few effects that are taken as normal.",
+        ]
+    missed = (
+        "by the least there is" if assumed.excess == 0.0 else f"by {assumed.excess:.2g} margins"
+    )
+    return [
+        f"Margins of valid releases are spread evenly by {assumed.spread:.0%} around the sliders; "
+        f"invalid releases meet every requirement but one, which they miss {missed}.",
+        f"{records}, and the losses of several requirements as independent of each other.",
+    ]
 
 
 def _by_chance(assumed: Assumptions) -> str:

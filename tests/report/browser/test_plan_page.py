@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from plan.page_twin import direct, named
+from plan.page_twin import Simulated, direct, named
 from proxyguard import Question, Requirement, assumed_law, pilot_law, recommend
 from proxyguard.plan.assumed import Assumptions
 from proxyguard.plan.law import Law
@@ -104,6 +104,59 @@ def test_powers_are_those_of_python_at_fifty_random_settings(
         assert here == pytest.approx(there, abs=1e-9)
         middling += sum(0.01 < power < 0.99 for power in there)
     assert middling > 25  # powers of 0 and 1 would agree by themselves
+
+
+def differing_pilots() -> Law:
+    """Return thirty pilots, a few of which come close to the limit."""
+    rng = np.random.default_rng(3)
+    losses = rng.beta(1, 6, (1, 300, 1)) + rng.gamma(1.2, 0.012, (30, 1, 1))
+    losses = np.clip(losses + rng.normal(0, 0.05, losses.shape), 0, 1)
+    return pilot_law(losses, [Requirement(name="Brier", low=0, high=1, limit=0.2)])
+
+
+@pytest.mark.parametrize("law", [0, 1])
+def test_chances_of_pilots_are_those_of_python_wherever_sliders_stand(
+    opened: Opener, law: int
+) -> None:
+    releases = (pilots, differing_pilots)[law]()
+    question = Question(reliability_target="0.8", n=500, releases=60, modes=("direct",))
+    found = recommend(releases, question, repetitions=100, compare=False)
+    page, assumed = open_page(opened, found), Assumptions.of(found.law, found.question)
+    given = json.loads(page.locator(".pg-plan script").text_content() or "")
+    simulated = Simulated.of(assumed, given["simulated"])
+    rng, middling = random.Random(7), 0
+    for case in range(20):
+        n, draws = rng.randint(130, 1900), rng.randint(15, 220)
+        factor = 1.0 if case % 2 else rng.uniform(0.6, 1.2)
+        asked = replace(assumed, margins=tuple(factor * m for m in assumed.margins))
+        if factor != 1.0:
+            asked = replace(asked, reliability=rng.uniform(0.85, 1.0))
+        here = page.evaluate(
+            "([margins, reliability, moved, width, n, R]) => {"
+            " const given = JSON.parse(document.querySelector('.pg-plan script').textContent);"
+            " const planned = { ...given, target: 0.8, reliability: given.reliability };"
+            " const offsets = planner.offsets(planned, given.simulated);"
+            " const setting = { ...planned, reliability, offsets, moved, width,"
+            "   requirements: given.requirements.map((r, j) => ({ ...r, margin: margins[j] })) };"
+            " return ['direct', 'named'].map((mode) => planner.chance(setting, mode, n, R).power);"
+            "}",
+            [asked.margins, asked.reliability, factor != 1.0, factor, n, draws],
+        )
+        there = [
+            simulated.told(power(asked, n, draws), width=factor, moved=factor != 1.0)
+            for power in (direct, named)
+        ]
+        assert here == pytest.approx(there, abs=1e-9)
+        middling += sum(0.01 < chance < 0.99 for chance in there)
+    assert middling > 15
+    # Nothing is shown beyond the sizes that were simulated.
+    ends = {"records": (simulated.records[0], simulated.records[-1]),
+            "draws": (simulated.draws[0], simulated.draws[-1])}  # fmt: skip
+    for name, (low, high) in ends.items():
+        slider = page.locator(f"#pg-{name}")
+        for key, end in (("Home", low), ("End", high)):
+            slider.press(key)
+            assert page.locator(f"#pg-{name}-is").inner_text() == f"{end:,}"
 
 
 def test_bounds_are_the_references_to_twelve_digits(opened: Opener, found: Recommendation) -> None:
@@ -210,7 +263,7 @@ def test_page_and_plan_agree_on_what_is_enough(opened: Opener) -> None:
     # Untouched, the blocks are the plan's own: its way, its origin, its cost.
     assert tomllib.loads(chosen) == tomllib.loads(PlanReport(found=found).to_toml())
     assert "20 pilot releases on 300 records" in chosen
-    assert "for the " in page.locator(".pg-shift").inner_text()
+    assert "beyond nothing is shown" in page.locator(".pg-shift").inner_text()
     # The plan reaches the wanted chance, and on the page it does as well: none dearer is cheapest.
     words = page.locator(".pg-cheapest").inner_text().replace(",", "")
     cost = float(words.rpartition("cost ")[2].rstrip("."))

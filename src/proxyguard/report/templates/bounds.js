@@ -126,6 +126,17 @@ const bounds = (() => {
     return point / (-x + ratio);
   }
 
+  // Where normalLower is p: Halley's steps from three digits, each with thrice as many.
+  function normalQuantile(p) {
+    if (p > 0.5) return -normalQuantile(1 - p);
+    let x = roughQuantile(p);
+    for (let step = 0, off = 1; step < 3 && Math.abs(off) > 1e-6; step += 1) {
+      off = (normalLower(x) - p) * Math.sqrt(2 * Math.PI) * Math.exp(x * x / 2);
+      x -= off / (1 + x * off / 2);
+    }
+    return x;
+  }
+
   // Bernoulli divergence d_B(m, v)
   const divergence = (m, v) => (m > 0 ? m * Math.log(m / v) : 0)
     + (m < 1 ? (1 - m) * Math.log((1 - m) / (1 - v)) : 0);
@@ -188,7 +199,7 @@ const bounds = (() => {
 
   return Object.freeze({
     binomialPoint, lowerTail, upperTail, clopperPearsonLower, clopperPearsonUpper, binomialQuantile,
-    normalLower, divergence, chernoffPvalue, hoeffdingPvalue, binomialPvalue,
+    normalLower, normalQuantile, divergence, chernoffPvalue, hoeffdingPvalue, binomialPvalue,
     chernoffCutoff, envelope, sharpPvalue, sharpLower, criticalCount, largestThreshold,
     lastWhole,
   });

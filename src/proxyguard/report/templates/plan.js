@@ -6,13 +6,15 @@ const planner = (() => {
   const TRUNCATION = 0.9;  // the largest share of its capital that a bet stakes
   const SIZES = 24, MOST_DRAWS = 400, MOST_RECORDS = 20000;
   const WIDE = 9, NODES = 64;  // deviations of a subgroup's size that count; sizes that stand for all
+  const SURE = 1e-12, SURE_SCORE = -bounds.normalQuantile(SURE);  // beyond it no chance of passing is told apart
 
   // What does not depend on the records is kept until the claim changes.
-  let kept = { claim: "", envelopes: new Map(), thresholds: new Map(), counts: new Map() };
+  const nothing = (claim) =>
+    ({ claim, envelopes: new Map(), thresholds: new Map(), counts: new Map(), effects: new Map() });
+  let kept = nothing("");
   function memory(claim) {
     const name = `${claim.target} ${claim.alpha}`;
-    if (kept.claim !== name)
-      kept = { claim: name, envelopes: new Map(), thresholds: new Map(), counts: new Map() };
+    if (kept.claim !== name) kept = nothing(name);
     return kept;
   }
   function remembered(map, key, make) {
@@ -75,9 +77,9 @@ const planner = (() => {
 
   // The chance with which each kind passes one requirement's test at a level. Of a subgroup a target
   // has as many records as chance gives it.
-  function passing(r, test, n, level, means) {
+  function passing(r, test, n, level, means, sds) {
     const share = r.share ?? 1;
-    if (share >= 1) return passingOf(r, test, n, level, means);
+    if (share >= 1) return passingOf(r, test, n, level, means, sds);
     const far = WIDE * Math.sqrt(n * share * (1 - share));
     const low = Math.max(0, Math.floor(n * share - far)), high = Math.min(n, Math.ceil(n * share + far));
     const step = r.two_valued ? 1 : Math.max(1, Math.floor((high - low) / NODES));
@@ -87,7 +89,7 @@ const planner = (() => {
       const weight = bounds.binomialPoint(m, n, share);
       sum += weight;
       if (m === 0) continue;  // of no record nothing is known
-      const found = errors ? errors(m) : passingOf(r, test, m, level, means);
+      const found = errors ? errors(m) : passingOf(r, test, m, level, means, sds);
       for (let a = 0; a < passed.length; a += 1) passed[a] += weight * found[a];
     }
     return passed.map((chance) => chance / sum);
@@ -125,30 +127,39 @@ const planner = (() => {
   }
 
   // The same where so many records count.
-  function passingOf(r, test, n, level, means) {
+  function passingOf(r, test, n, level, means, sds) {
     const v = unitLimit(r);
     if (r.two_valued) {
       const most = bounds.binomialQuantile(n, v, level);
       return means.map((mean) => (most < 0 ? 0 : bounds.lowerTail(most, n, mean)));
     }
-    const cutoff = bounds.chernoffCutoff(n, v, level), needed = -Math.log(level);
-    return means.map((mean) => {
-      const sd = r.sd === null ? 0.5 * Math.sqrt(mean * (1 - mean)) : r.sd / (r.high - r.low);
+    return scoresOf(r, test, n, level, means, sds).map(bounds.normalLower);
+  }
+
+  // The same of losses that are not counted, as normal scores.
+  function scoresOf(r, test, n, level, means, sds) {
+    const v = unitLimit(r);
+    const cutoff = test === "chernoff" ? bounds.chernoffCutoff(n, v, level) : 0, needed = -Math.log(level);
+    return means.map((mean, a) => {
+      const sd = sds[a];
       if (test === "chernoff")
-        return cutoff < 0 ? 0 : bounds.normalLower((cutoff - mean) * Math.sqrt(n) / sd);
+        return cutoff < 0 ? -Infinity : (cutoff - mean) * Math.sqrt(n) / sd;
       const stake = Math.min(Math.sqrt(2 * needed / n) / sd, TRUNCATION / (1 - v)), gap = v - mean;
       const growth = n * (stake * gap - stake ** 2 * (sd ** 2 + gap ** 2) / 2);
-      return bounds.normalLower((growth - needed) / (stake * sd * Math.sqrt(n)));
+      return (growth - needed) / (stake * sd * Math.sqrt(n));
     });
   }
 
   // The chance that `least` releases or more pass every test at a level: sets of kinds that pass.
   function power(setting, n, R, level, least) {
     if (least > R) return 0;
+    if (setting.kinds) return powerOfPilots(setting, n, R, level, least);
     const { chances, means } = kinds(setting), A = chances.length;
     let sets = new Map([[2 ** A - 1, 1]]);
     setting.requirements.forEach((r, j) => {
-      const tails = passing(r, setting.test, n, level, means[j]);
+      const sds = means[j].map((mean) =>
+        (r.sd === null ? 0.5 * Math.sqrt(mean * (1 - mean)) : r.sd / (r.high - r.low)));
+      const tails = passing(r, setting.test, n, level, means[j], sds);
       const order = means[j].map((_, a) => a).sort((a, b) => means[j][a] - means[j][b] || a - b);
       const next = new Map();
       let first = 0, before = 1;
@@ -171,6 +182,63 @@ const planner = (() => {
       if (rate > 0) sum += share * bounds.upperTail(least, R, Math.min(rate, 1));
     }
     return Math.min(1, Math.max(0, sum));
+  }
+
+  // The same where releases are like pilots: their means have the effects of a target in common, and
+  // given these they pass each by itself.
+  function powerOfPilots(setting, n, R, level, least) {
+    const { chances, valid, ratios, deviations } = setting.kinds, A = chances.length;
+    const { shifts, own } = remembered(memory(setting).effects, setting.kinds, () => effects(setting.kinds));
+    const sum = (which) => chances.reduce((total, chance, a) => total + (valid[a] === which ? chance : 0), 0);
+    const lost = sum(false), each = [lost > 0 ? (1 - setting.reliability) / lost : 0, setting.reliability / sum(true)];
+    const scores = setting.requirements.map((r, j) => {
+      const means = ratios[j].map((ratio) =>
+        Math.min(1, Math.max(0, unitLimit(r) - ratio * r.margin / (r.high - r.low))));
+      if (!r.two_valued && (r.share ?? 1) >= 1)
+        return scoresOf(r, setting.test, n, level, means, deviations[j])
+          .map((score) => Math.min(SURE_SCORE, Math.max(-SURE_SCORE, score)));
+      return passing(r, setting.test, n, level, means, deviations[j]).map((chance) =>
+        (chance <= SURE ? -SURE_SCORE : chance >= 1 - SURE ? SURE_SCORE : bounds.normalQuantile(chance)));
+    });
+    let power = 0;
+    for (const shift of shifts) {
+      let rate = 0;
+      for (let a = 0; a < A; a += 1) {
+        let passes = chances[a] * each[Number(valid[a])];
+        for (let j = 0; j < scores.length && passes > 0; j += 1)
+          passes *= quickNormal((scores[j][a] - shift[j][a]) / own[j][a]);
+        rate += passes;
+      }
+      if (rate > 0) power += bounds.upperTail(least, R, Math.min(rate, 1));
+    }
+    return Math.min(1, power / shifts.length);
+  }
+
+  // How far each point of the effects moves every mean, and what is left of its own.
+  const effects = ({ loadings, points }) => ({
+    shifts: points.map((point) => loadings.map((pilots) => pilots.map((loading) =>
+      loading.reduce((moved, by, f) => moved + by * point[f], 0)))),
+    own: loadings.map((pilots) => pilots.map((loading) =>
+      Math.sqrt(1 - loading.reduce((common, by) => common + by * by, 0)))),
+  });
+
+  // The normal distribution between the lines of a table, by both values and slopes: to ten digits.
+  const LINES = 128, FAR = 8;
+  let table = null;
+  function quickNormal(x) {
+    if (x >= FAR) return 1;
+    if (x <= -FAR) return 0;
+    if (table === null) {
+      table = { value: new Float64Array(2 * FAR * LINES + 1), slope: new Float64Array(2 * FAR * LINES + 1) };
+      for (let i = 0; i <= 2 * FAR * LINES; i += 1) {
+        const at = i / LINES - FAR;
+        table.value[i] = bounds.normalLower(at);
+        table.slope[i] = Math.exp(-at * at / 2) / Math.sqrt(2 * Math.PI) / LINES;
+      }
+    }
+    const place = (x + FAR) * LINES, i = Math.floor(place), t = place - i, u = 1 - t;
+    return u * u * ((1 + 2 * t) * table.value[i] + t * table.slope[i])
+      + t * t * ((1 + 2 * u) * table.value[i + 1] - u * table.slope[i + 1]);
   }
 
   function withThreshold(setting, n, R, t) {
@@ -206,9 +274,37 @@ const planner = (() => {
   const named = (setting, n, R) =>
     strongest("named", SHARES, (share) => withShare(setting, n, R, share), n, R);
 
-  function best(setting, n, R) {
-    const one = direct(setting, n, R), other = named(setting, n, R);
-    return other.power > one.power ? other : one;
+  // Where these are no exact sums, proxyguard plan has simulated sizes around its own. Chances are
+  // moved, as probits, by what they are off by there, and in between by what lies in between. With
+  // other assumptions than those of the plan they are only ever lowered, by as much as at the size
+  // at which margins so many times as wide would say the same.
+  const MODES = { direct, named }, CLEAR = 1e-3;  // nearer to 0 or 1 targets are too few to tell
+  const clear = (p) => bounds.normalQuantile(Math.min(1 - CLEAR, Math.max(CLEAR, p)));
+  const moved = (p, by) => (p <= 0 || p >= 1 ? p : bounds.normalLower(bounds.normalQuantile(p) + by));
+  const offsets = (setting, { records, draws, power }) => Object.fromEntries(Object.entries(MODES).map(([mode, powerOf]) =>
+    [mode, draws.map((R, i) => records.map((n, j) => clear(power[mode][i][j]) - clear(powerOf(setting, n, R).power)))]));
+  // Which two of these sizes another one lies between, and how far from the first, by ratios.
+  function between(sizes, size) {
+    let i = 0;
+    while (i < sizes.length - 2 && sizes[i + 1] < size) i += 1;
+    if (sizes.length < 2) return [0, 0, 0];
+    return [i, i + 1, Math.min(1, Math.max(0, Math.log(size / sizes[i]) / Math.log(sizes[i + 1] / sizes[i])))];
+  }
+  function offset(setting, mode, n, R) {
+    if (!setting.offsets) return 0;
+    const { records, draws } = setting.simulated, table = setting.offsets[mode];
+    const [i, k, down] = between(draws, R), [j, l, right] = between(records, n * setting.width ** 2);
+    const by = (1 - down) * ((1 - right) * table[i][j] + right * table[i][l])
+      + down * ((1 - right) * table[k][j] + right * table[k][l]);
+    return setting.moved ? Math.min(0, by) : by;
+  }
+  function chance(setting, mode, n, R) {
+    if (mode === "best") {
+      const one = chance(setting, "direct", n, R), other = chance(setting, "named", n, R);
+      return other.power > one.power ? other : one;
+    }
+    const found = MODES[mode](setting, n, R);
+    return { ...found, power: moved(found.power, offset(setting, mode, n, R)) };
   }
 
   const fewestDraws = (claim) => {
@@ -225,28 +321,30 @@ const planner = (() => {
 
   // For each number of draws the fewest records that reach the wanted chance, if any do.
   function frontier(setting, wanted) {
-    const first = fewestDraws(setting), line = [], most = setting.most_records ?? MOST_RECORDS;
-    const draws = geometric(first, Math.max(MOST_DRAWS, 4 * first, setting.most_draws ?? 0), SIZES);
+    const line = [], most = setting.most_records ?? MOST_RECORDS, least = setting.least_records ?? 1;
+    const first = Math.max(fewestDraws(setting), setting.least_draws ?? 1);
+    const draws = geometric(first, Math.max(first, setting.most_draws ?? Math.max(MOST_DRAWS, 4 * first)), SIZES);
     // The draws of the plan itself are one of those that are asked.
     if (setting.planned_draws >= first) draws.push(setting.planned_draws);
     let near = most;
     for (const R of [...new Set(draws)].sort((a, b) => a - b)) {
       // What reached it before is asked first: one that does is enough.
       const choices = [
-        ...thresholds(R, setting).map((t) => (n) => withThreshold(setting, n, R, t)),
-        ...SHARES.map((share) => (n) => withShare(setting, n, R, share)),
+        ...thresholds(R, setting).map((t) => ["direct", (n) => withThreshold(setting, n, R, t)]),
+        ...SHARES.map((share) => ["named", (n) => withShare(setting, n, R, share)]),
       ];
       const short = (n) => {
-        const reached = choices.findIndex((powerOf) => powerOf(n) >= wanted);
+        const enough = { direct: moved(wanted, -offset(setting, "direct", n, R)), named: moved(wanted, -offset(setting, "named", n, R)) };
+        const reached = choices.findIndex(([mode, powerOf]) => powerOf(n) >= enough[mode]);
         if (reached > 0) choices.unshift(...choices.splice(reached, 1));
         return reached < 0;
       };
       // More draws need no more records than a few fewer did, or hardly: look there first.
-      let low = 0, high = most + 1;
+      let low = least - 1, high = most + 1;
       if (near < most && !short(near)) high = near;
       else if (short(most)) { line.push({ R, n: null }); continue; }
       const half = Math.floor(high / 2);
-      if (half > 0 && short(half)) low = half;
+      if (half > low && short(half)) low = half;
       const n = 1 + bounds.lastWhole(short, low, high);
       near = n;
       line.push({ R, n });
@@ -261,10 +359,10 @@ const planner = (() => {
       const cost = setting.each_record * n + setting.release_cost * R;
       if (least === null || cost < least.cost) least = { R, n, cost };
     }
-    return least === null ? null : { ...best(setting, least.n, least.R), cost: least.cost };
+    return least === null ? null : { ...chance(setting, "best", least.n, least.R), cost: least.cost };
   }
 
-  return Object.freeze({ direct, named, best, frontier, cheapest, fewestDraws, thresholds, geometric,
+  return Object.freeze({ direct, named, chance, offsets, frontier, cheapest, fewestDraws, thresholds, geometric,
     MOST_RECORDS });
 })();
 
@@ -283,11 +381,16 @@ const planner = (() => {
   const costOf = (records, draws) => setting.each_record * records + setting.release_cost * draws;
   // A slider of sizes goes by ratios: as many steps from 50 to 100 as from 500 to 1,000.
   const atStep = (low, high, step) => Math.round(low * (high / low) ** (step / 1000));
-  const stepOf = (low, high, x) => 1000 * Math.log(x / low) / Math.log(high / low);
+  const stepOf = (low, high, x) => (low < high ? 1000 * Math.log(x / low) / Math.log(high / low) : 0);
 
   const sliders = [...box.querySelectorAll("input[type=range]")];
-  const MOST = Math.max(planner.MOST_RECORDS, given.most_records, given.n);
-  const ends = { records: [Math.min(20, given.n), MOST], draws: [Math.min(5, given.releases), Math.max(2000, given.releases)] };
+  // What was simulated is all that is shown, where the page computes no exact sum.
+  const ends = given.simulated
+    ? { records: given.simulated.records, draws: given.simulated.draws }
+    : { records: [Math.min(20, given.n), Math.max(planner.MOST_RECORDS, given.most_records, given.n)],
+        draws: [Math.min(5, given.releases), Math.max(2000, given.releases)] };
+  for (const [name, sizes] of Object.entries(ends)) ends[name] = [sizes[0], sizes[sizes.length - 1]];
+  const MOST = ends.records[1];
   const number = (name) => Number($(`#pg-${name}`).value);
   const size = (name) => atStep(...ends[name], number(name));
   const setSize = (name, x) => { $(`#pg-${name}`).value = stepOf(...ends[name], x); };
@@ -297,12 +400,16 @@ const planner = (() => {
     R = size("draws");
     wanted = number("wanted") / 100;
     const target = number("target") / 100;
+    const margins = given.requirements.map((r, j) => number(`margin-${j}`));
     setting = {
-      ...given, target, test: $("#pg-test")?.value ?? given.test, reliability: Math.max(number("reliability") / 100, target),
+      ...given, target, reliability: Math.max(number("reliability") / 100, target), offsets,
+      moved: slid(/target|reliability|margin/), width: Math.min(...given.requirements.map((r, j) => margins[j] / r.margin)),
       each_record: given.screening_cost + given.labelled * number("record-cost"),
       record_cost: number("record-cost"), release_cost: number("release-cost"),
-      most_records: MOST, most_draws: given.releases, planned_draws: given.releases,
-      requirements: given.requirements.map((r, j) => ({ ...r, margin: number(`margin-${j}`) })),
+      least_records: ends.records[0], most_records: MOST, planned_draws: given.releases,
+      least_draws: given.simulated ? ends.draws[0] : 1,
+      most_draws: given.simulated ? ends.draws[1] : Math.max(400, given.releases),
+      requirements: given.requirements.map((r, j) => ({ ...r, margin: margins[j] })),
     };
   }
 
@@ -326,7 +433,7 @@ const planner = (() => {
   // Pictures.
 
   const SVG = "http://www.w3.org/2000/svg";
-  const HEIGHT = 280, LEFT = 54, RIGHT = 16, TOP = 14, BOTTOM = 44;
+  const HEIGHT = 300, LEFT = 54, RIGHT = 16, TOP = 34, BOTTOM = 44;
   let WIDTH = 560;  // of the picture at hand: letters keep their size on every screen
   function mark(parent, name, attributes, text) {
     const made = document.createElementNS(SVG, name);
@@ -344,7 +451,7 @@ const planner = (() => {
     return [found, found.filter((x) => /^[15]0*$/.test(String(x))), found.filter((x) => /^10*$/.test(String(x)))]
       .find((some) => some.length * 75 < WIDTH - LEFT) ?? [];
   }
-  function axes(svg, x, y, xs, ys, xName, yWords) {
+  function axes(svg, x, y, xs, ys, xName, yName, yWords) {
     svg.replaceChildren();
     svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
     for (const value of ys) {
@@ -359,6 +466,7 @@ const planner = (() => {
     }
     mark(svg, "line", { x1: LEFT, x2: WIDTH - RIGHT, y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM, class: "pg-axis" });
     mark(svg, "text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle", class: "pg-label" }, xName);
+    mark(svg, "text", { x: 2, y: 14, class: "pg-label" }, yName);
   }
   const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
@@ -366,7 +474,7 @@ const planner = (() => {
     WIDTH = Math.max(260, svg.clientWidth);
     const x = logScale(low, high, LEFT, WIDTH - RIGHT);
     const y = (p) => HEIGHT - BOTTOM - p * (HEIGHT - BOTTOM - TOP);
-    axes(svg, x, y, roundNumbers(low, high), [0, 0.25, 0.5, 0.75, 1], xName, (p) => `${100 * p}\u00a0%`);
+    axes(svg, x, y, roundNumbers(low, high), [0, 0.25, 0.5, 0.75, 1], xName, "chance of validating", (p) => `${100 * p}\u00a0%`);
     mark(svg, "line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y(wanted), y2: y(wanted), class: "pg-target" });
     // The disc is a point of the curve: between two others it could lie beside it.
     const xs = [...new Set([...planner.geometric(low, high, LINES), ...(at > low && at < high ? [at] : [])])]
@@ -380,15 +488,16 @@ const planner = (() => {
     }
   }
 
-  const MAP = { low: [5, 400], high: [20, MOST] };
+  const MAP = { low: [5, 400], high: ends.records };
   function map(cheapest) {
     const svg = $("#pg-map"), reach = line.filter((one) => one.n !== null);
     WIDTH = Math.max(260, svg.clientWidth);
     MAP.low = [line[0].R, Math.max(line[line.length - 1].R, R)];
     const x = logScale(...MAP.low, LEFT, WIDTH - RIGHT), y = logScale(...MAP.high, HEIGHT - BOTTOM, TOP);
     const inside = (records) => Math.min(MAP.high[1], Math.max(MAP.high[0], records));
-    axes(svg, x, y, roundNumbers(...MAP.low),
-      [50, 200, 1000, 5000, 20000, 100000, 500000].filter((value) => value <= MOST), "draws", whole);
+    const rows = roundNumbers(...MAP.high);
+    axes(svg, x, y, roundNumbers(...MAP.low), rows.length > 7 ? rows.filter((value) => /^[15]0*$/.test(String(value))) : rows,
+      "draws", `target ${given.unit}`, whole);
     if (reach.length > 1) {
       const edge = reach.map((one) => [x(one.R), y(inside(one.n))]);
       const right = edge[edge.length - 1][0];
@@ -443,7 +552,7 @@ const planner = (() => {
     if (found.mode === "direct") lines.push('bound = "sharp"');
     if (found.tuned !== null)
       lines.push(found.mode === "direct" ? `threshold = "${decimal(found.tuned)}"` : `release_share = "${found.tuned}"`);
-    const origin = assumptionsMoved() ? `assumed margins (${margins})` : given.origin;
+    const origin = slid(/reliability|margin/) ? `assumed margins (${margins})` : given.origin;
     lines.push(`reliability_target = "${setting.target}"`, `alpha = ${quoted(given.family_alpha)}`, "",
       "[plan]", `records = ${n}`, `draws = ${R}`, `power = "${chance.toFixed(3)}"`,
       `reliability = "${short(setting.reliability)}"`, `origin = ${quoted(origin)}`,
@@ -455,50 +564,33 @@ const planner = (() => {
   function show() {
     read();
     words();
-    // Brought into line with the plan in its own mode alone: of another mode nothing was simulated.
-    const way = shifting() ? given.mode : "best", found = planner[way](setting, n, R);
+    const found = planner.chance(setting, "best", n, R);
     // Where nothing was moved stands what the plan itself has found, which may be simulated.
-    const planned = sliders.every((slider, i) => slider.value === start[i]) && !($("#pg-test")?.selectedIndex > 0);
-    const chance = planned ? given.power : told(found.power);
+    const planned = sliders.every((slider, i) => slider.value === start[i]);
+    const chance = planned ? given.power : found.power;
     $(".pg-chance").textContent = percent(chance);
     $(".pg-bar span").style.setProperty("inline-size", `${100 * chance}%`);
     $(".pg-chance-words").textContent = `chance that ${whole(n)} ` + (given.one
       ? `${given.unit} validate one release` : `${given.unit} and ${whole(R)} draws validate a reliability above ${number("target")}\u00a0%`) +
       `, for a cost of ${whole(costOf(n, R))}, ` + (planned ? "as proxyguard plan has it." : `in ${found.mode} mode.`);
-    const power = Object.fromEntries(["direct", "named", "best"].map((mode) =>
-      [mode, (...sizes) => told(planner[mode === "best" ? way : mode](...sizes).power)]));
-    curves($("#pg-by-records"), ends.records, n, (mode, x) => power[mode](setting, x, R), given.one ? given.unit : `${given.unit}, with ${whole(R)} draws`);
-    const few = planner.fewestDraws(setting);
-    curves($("#pg-by-draws"), [Math.min(few, R), Math.max(400, R)], R, (mode, x) => power[mode](setting, n, x), `draws, with ${whole(n)} ${given.unit}`);
+    const at = (records, draws) => (mode) => planner.chance(setting, mode, records, draws).power;
+    curves($("#pg-by-records"), ends.records, n, (mode, x) => at(x, R)(mode), given.one ? given.unit : `${given.unit}, with ${whole(R)} draws`);
+    const few = Math.min(Math.max(planner.fewestDraws(setting), setting.least_draws), R);
+    curves($("#pg-by-draws"), [few, Math.max(setting.most_draws, R)], R, (mode, x) => at(n, x)(mode), `draws, with ${whole(n)} ${given.unit}`);
     $("#pg-toml").textContent = planned ? given.toml : toml(found, chance);
     box.classList.add("pg-working");
     cancelAnimationFrame(waiting);
     waiting = requestAnimationFrame(() => { waiting = requestAnimationFrame(search); });
   }
 
-  // Where the plan's power is simulated this page approximates it. Both say the same at the plan's own
-  // size: the page's chances are shifted, as probits, by what they differ by there.
-  const FAR = 2;  // probits apart, beyond which a shift would be no small correction
-  let shift = 0;
-  const probit = (p) => {
-    let low = -9, high = 9;
-    for (let i = 0; i < 60; i += 1) {
-      const middle = (low + high) / 2;
-      if (bounds.normalLower(middle) < p) low = middle; else high = middle;
-    }
-    return (low + high) / 2;
-  };
-  const shifting = () => shift !== 0 && !($("#pg-test")?.selectedIndex > 0);
-  const moved = (p, by) => (p <= 0 || p >= 1 ? p : bounds.normalLower(probit(p) + by));
-  const told = (power) => (shifting() ? moved(power, shift) : power);
-  const assumptionsMoved = () => $("#pg-test")?.selectedIndex > 0 || sliders.some((slider, i) =>
-    slider.value !== start[i] && /reliability|margin/.test(slider.id));
+  let offsets = null;
+  const slid = (which) => sliders.some((slider, i) => slider.value !== start[i] && which.test(slider.id));
 
   let key = "", cheap = null;
   function search() {
     // Sizes and costs do not move the line of least records.
-    const asked = JSON.stringify([setting.requirements, setting.test, setting.reliability, setting.target, wanted]);
-    if (asked !== key) line = planner.frontier(setting, shifting() ? moved(wanted, -shift) : wanted);
+    const asked = JSON.stringify([setting.requirements, setting.reliability, setting.target, wanted]);
+    if (asked !== key) line = planner.frontier(setting, wanted);
     key = asked;
     // A size that was fixed for the plan, where the other was searched for, is no choice here.
     const draws = given.one || given.fixed === "draws", records = given.fixed === "records";
@@ -518,21 +610,18 @@ const planner = (() => {
 
   function reset() {
     for (const slider of sliders) slider.value = slider.defaultValue;
-    if ($("#pg-test")) $("#pg-test").selectedIndex = 0;
     setSize("records", given.n);
     setSize("draws", given.releases);
     start = sliders.map((slider) => slider.value);
     read();
-    const own = given.exact || !planner[given.mode] ? null : planner[given.mode](setting, given.n, given.releases).power;
-    shift = own === null ? 0 : probit(given.power) - probit(own);
-    const far = Math.abs(shift) > FAR;
-    $(".pg-shift").textContent = given.mode === "" ? `The plan's way, ${given.way}, is not on this page, ` +
-      "which computes direct mode by p-values, and named mode: at other sizes its chances are about those."
-      : Math.abs(shift) < 0.005 ? "" : "proxyguard plan simulated its chance, and this page " +
-      `approximates it: ${percent(own)} here for the ${percent(given.power)} there. ` + (far
-        ? "That is too far apart to go by this page: ask proxyguard plan for other sizes."
-        : "All chances on this page are shifted so that both agree at the plan's sizes.");
-    if (far) shift = 0;
+    if (given.simulated) offsets ??= planner.offsets(setting, given.simulated);
+    const away = given.mode === "" ? `The plan's way, ${given.way}, is not on this page, ` +
+      "which computes direct mode by p-values, and named mode: at other sizes its chances are about those. " : "";
+    const range = `from ${whole(ends.records[0])} to ${whole(MOST)} ${given.unit}` +
+      (given.one ? "" : ` and from ${whole(ends.draws[0])} to ${whole(ends.draws[1])} draws`);
+    $(".pg-shift").textContent = away + (given.simulated ? `proxyguard plan has simulated sizes ${range}, less one error ` +
+      "of the simulation: between them chances follow these, and beyond nothing is shown. With another reliability, " +
+      "target or margin they are approximations, lowered where this page was too hopeful." : "");
     show();
   }
 
