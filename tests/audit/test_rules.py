@@ -22,6 +22,8 @@ from sklearn.preprocessing import StandardScaler
 from proxyguard.adapters.pipelines import make_estimator
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.draw import tasks
+from proxyguard.audit.reserve import lineage_words
+from proxyguard.documents.ledger import Sealed
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError, TargetReused, UnsupportedDesign
 from proxyguard.seal.ledger import Stage
@@ -545,6 +547,9 @@ def test_a_target_that_was_sealed_before_and_never_opened_is_fresh(tmp_path: Pat
     assert status["guarantee"] == "yes"
     assert status["evidence"] == "prospective audit of a sealed target"
     assert "200 target records were in target of 'first', not opened then" in status["lineage"]
+    (seal,) = second.journal().ledger.find(Sealed)
+    same = lineage_words(seal.body.lineage, "first")
+    assert "200 target records were in target of another folder called 'first', not" in same
     first.register()
     status = finish(first)["claim_status"]
     assert status["guarantee"].startswith("no: target records shaped something before this audit")
@@ -783,3 +788,34 @@ def test_records_of_one_person_on_both_sides_are_told_with_the_line_to_type(
     obeyed = new_audit(tmp_path, clustered, *WHOLE[1:], name="obeyed").check()
     assert not any("repeat one" in warning for warning in obeyed.warnings)
     assert not [problem for problem in obeyed.problems if "PatNr" in problem]
+
+
+def test_a_person_in_two_files_is_told_by_a_count_also_where_the_id_is_excluded(
+    tmp_path: Path,
+) -> None:
+    frame = table(500)
+    first, second = frame.iloc[:300].copy(), frame.iloc[300:].copy()
+    first["who"] = [f"A-{k}" for k in range(300)]
+    second["who"] = [f"A-{k}" for k in range(293, 493)]
+    second.iloc[-1, -1] = "A-491"
+    declared = TARGET.replace('table = "table.csv"', 'file = "fresh.csv"').replace(
+        "reserve = { rows = 200, seed = 11 }", 'exclude = ["who"]'
+    )
+    declared = declared.replace("[development]", '[development]\ntable = "table.csv"')
+
+    def told() -> tuple[list[str], list[str]]:
+        put(first, tmp_path / "data" / "table.csv")
+        put(second, tmp_path / "data" / "fresh.csv")
+        found = new_audit(tmp_path, declared, *WHOLE[1:], name=f"{len(second)}").check()
+        return [[w for w in said if "'who'" in w] for said in (found.warnings, found.facts)]
+
+    ((warning,), _) = told()
+    assert (
+        "id: 0 records repeat one in development, 1 in the target, and 7 of the target" in warning
+    )
+    assert 'leave the records of these persons out of "fresh.csv", and write under' in warning
+    assert "A-" not in warning
+    second = second.iloc[7:-1]
+    warnings, (fact,) = told()
+    assert warnings == []
+    assert "0 in the target, and 0 of the target have one that development has" in fact

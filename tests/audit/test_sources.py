@@ -303,6 +303,64 @@ def test_a_stand_in_that_was_replaced_is_not_drawn(make: Callable[..., Audit], d
     assert audit.verify().good
 
 
+def test_a_draw_of_a_stand_in_that_stops_says_what_can_still_be_done(
+    make: Callable[..., Audit], data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(data / "stand-in.csv", [*lines(80, 70), "secret,2,no"])
+    head = DECLARATION[: DECLARATION.index("[[mechanism]]")]
+    named = '[[release]]\nname = "given"\nfile = "stand-in.csv"\n\n[claim]\nlevel = "releases"\n'
+    monkeypatch.setattr("proxyguard.audit.register.faults_of", lambda *_: [])
+    audit = make(head + named)
+    told = r"^given \(stand-in\.csv\): .* row 81 has none .*proxyguard amend .* init NEW --from"
+    with pytest.raises(DrawError, match=told) as error:
+        audit.draw()
+    assert audit.status().stopped == str(error.value)
+    put(data / "stand-in.csv", lines(80, 70))
+    audit.amend("the file was mended")
+    assert not [words for words in audit.check().warnings if "guarantee" in words]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_stand_in_that_is_no_release_is_mended_before_it_is_registered(
+    make: Callable[..., Audit], data: Path
+) -> None:
+    good, (first, *rest) = lines(80, 70), lines(80, 70)
+    put(data / "stand-in.csv", [first, "secret,2,no", *rest])
+    head = DECLARATION[: DECLARATION.index("[[mechanism]]")]
+    named = '[[release]]\nname = "given"\nfile = "stand-in.csv"\n\n[claim]\nlevel = "releases"\n'
+    audit = make(head + named, registered=False)
+    told = (
+        r"stand-in\.csv, row 1 has none.*Nothing is registered: mend the files; .*init NEW --from"
+    )
+    with pytest.raises(RegistryError, match=told):
+        audit.register()
+    assert not audit.journal().ledger.has(Stage.REGISTERED)
+    assert any("row 1 has none" in p and "init NEW --from" in p for p in audit.check().problems)
+    put(data / "stand-in.csv", good)
+    audit.register()
+    audit.draw()
+    assert audit.verify().good
+
+
+def test_status_says_what_the_last_draw_stopped_at(
+    make: Callable[..., Audit], data: Path, here: None
+) -> None:
+    put(data / "stand-in.csv", lines(80, 70))
+    head = DECLARATION[: DECLARATION.index("[[mechanism]]")]
+    named = '[[release]]\nname = "given"\nfile = "stand-in.csv"\n\n[claim]\nlevel = "releases"\n'
+    audit = make(head + named)
+    assert audit.status().stopped is None
+    put(data / "stand-in.csv", lines(80, 71))
+    with pytest.raises(DrawError, match="has digest") as error:
+        audit.draw()
+    assert audit.status().stopped == str(error.value)
+    said = " ".join(CliRunner().invoke(app, ["status", str(audit.folder.path)]).output.split())
+    assert "The last draw stopped: given: what this rests on is no longer" in said
+    put(data / "stand-in.csv", lines(80, 70))
+    audit.draw()
+    assert audit.status().stopped is None
+
+
 @pytest.mark.usefixtures("here")
 def test_a_file_of_a_sequential_audit_is_compared_before_each_draw(
     make: Callable[..., Audit], data: Path
@@ -688,7 +746,7 @@ def test_check_names_all_bad_files_at_once_and_draw_stops_where_that_is_declared
         "draw", str(audit.folder.path), "--home", str(audit.home.root), "--data", str(data),
     ])  # fmt: skip
     assert done.exit_code == 1
-    assert not (audit.folder / "draws").exists()
+    assert not [*(audit.folder / "draws").glob("*/*")]
     said = " ".join(done.output.split()) + str(done.exception)
     with pytest.raises(DrawError, match="4 of 5 files are no releases") as error:
         audit.draw()

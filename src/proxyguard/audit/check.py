@@ -88,6 +88,7 @@ from proxyguard.audit.seal import (
     overlaps_of,
     prepare_member,
     rounding_warnings,
+    sealed_anew,
     survey_warnings,
     written_limits,
 )
@@ -117,7 +118,7 @@ from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import random_bytes
 from proxyguard.tables.columns import as_labels, have_value
 from proxyguard.tables.files import RawTable, recoded_note, table_bytes, text_is_recoded
-from proxyguard.tables.profile import PREDICTED, TableProfile, profile_of, repeated_id
+from proxyguard.tables.profile import PREDICTED, TableProfile, names_persons, profile_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -321,8 +322,8 @@ class _Checker:
             same += f" and {len(others) - FILES:,} more" if len(others) > FILES else ""
             told.append(where + first.words + (f"; the same of {same}" if same else ""))
             if first.remedy:
-                sealed = self.ledger.has(Stage.SEALED)
-                told[-1] += f"; {'mend it' if sealed else first.remedy}"
+                sealed = f"mend it, or {sealed_anew(self.workplace.folder)}"
+                told[-1] += f"; {sealed if self.ledger.has(Stage.SEALED) else first.remedy}"
         return told
 
     def _check_division(self, member: Member) -> None:
@@ -349,7 +350,6 @@ class _Checker:
             check_queries(member, ready.kinds)
             _check_standards(member, ready)
             self.ready[member.name] = ready
-            self._tell_repeated_ids(member, ready.division)
             self.result.warnings += survey_warnings(member, ready.division)
             if ready.division.unlabelled:
                 self.result.facts.append(
@@ -365,27 +365,39 @@ class _Checker:
             if target.reserve is not None and str(target.outcome) not in str(error):
                 self._check_undivided(member, str(target.table))
 
-    def _tell_repeated_ids(self, member: Member, division: Division) -> None:
-        """Warn where records of one person may stand on both sides of the division."""
-        target, development = member.target, division.development
-        if target.design != "iid":
-            return
-        for name in map(str, development.columns):
-            values = development[name]
-            known = values[have_value(values, target.read.missing)]
-            if name == target.outcome or not repeated_id(name, known):
+    def _tell_persons(self, member: Member, ready: PreparedMember) -> None:
+        """Warn where persons come twice, or stand on both sides of the division; ids are counted.
+
+        Of the target the ids are read, as sealing reads the labels of clusters, and no more.
+        """
+        division, target = ready.division, member.target
+        assert division is not None  # no losses are given
+        assert ready.development is not None
+        excluded = {*member.excluded}
+        for column in self.result.profiles[member.name].columns:
+            name = column.name
+            texts = ready.development[name]
+            free = name not in {target.outcome, *target.design_columns}
+            if not free or not names_persons(name, texts, column.kind, excluded=name in excluded):
                 continue
-            more = ""
-            if target.reserve is not None:
-                persons = round(known.nunique() * len(division.target) / len(development))
-                more += f", reserve = {{ clusters = {persons}, seed = {target.reserve.seed} }}"
-            if target.missing_outcomes == "leave out":
-                more += ', missing_outcomes = "refuse"'
+            ids, judged = (
+                Counter(as_labels(known[have_value(known, target.read.missing)]))
+                for known in (division.development[name], division.target[name])
+            )
+            both = sum(count for one, count in judged.items() if one in ids)
+            again, twice = (sum(known.values()) - len(known) for known in (ids, judged))
+            words = (
+                f"{member.name}: {name!r} looks like an id: {again:,} records repeat one in "
+                f"development, {twice:,} in the target, and {both:,} of the target have one that "
+                "development has"
+            )
+            if not twice and not both and (not again or target.reserve is None):
+                self.result.facts.append(words)
+                continue
+            remedy = _apart(member, name, len(ids), division, twice=twice, both=both)
             self.result.warnings.append(
-                f"{member.name}: {name!r} looks like an id, and {len(known) - known.nunique():,} "
-                "development records repeat one: records of one person may lie in development and "
-                "in the target, and are not independent; write under [target] "
-                f"design = {{ by = {toml(name)} }}{more}, or give one record of each"
+                f"{words}: records of one person are not independent, and on both sides "
+                f"development tells of the target; {remedy}"
             )
 
     def _check_undivided(self, member: Member, name: str) -> None:
@@ -700,6 +712,7 @@ class _Checker:
             if ready is not None and ready.division is not None:
                 assert ready.development is not None  # as long as there is a division
                 self._tell_columns(member, ready.development)
+                self._tell_persons(member, ready)
                 result.warnings += group_warnings(member, ready.division.target)
                 result.warnings += gap_warnings(member, ready.division.gaps)
             result.warnings += mean_warnings(
@@ -807,7 +820,8 @@ class _Checker:
             return
         # Records that another audit has sealed, too: whichever opens them first, the other loses.
         others = [o for o in overlaps if o.shared and o.role == "target" and not o.same_audit]
-        (self.result.warnings if others else self.result.facts).append(lineage_words(overlaps))
+        words = lineage_words(overlaps, declaration.name)
+        (self.result.warnings if others else self.result.facts).append(words)
         self._lose_guarantee(lineage_warnings(declaration, overlaps))
 
     def _lose_guarantee(self, warnings: Sequence[str]) -> None:
@@ -930,6 +944,23 @@ class TargetSizes:
     """Records that tests will see."""
     means: int
     """Means of the target that each release will publish."""
+
+
+def _apart(
+    member: Member, name: str, ids: int, division: Division, *, twice: int, both: int
+) -> str:
+    """Return what to do where records have the same id, so that a claim may rest on them."""
+    target, repeats = member.target, "leave the repeats out of the tables"
+    design = f"write under [target] design = {{ by = {toml(name)} }}"
+    if target.reserve is not None:
+        persons = round(ids * len(division.target) / len(division.development))
+        design += f", reserve = {{ clusters = {persons}, seed = {target.reserve.seed} }}"
+    if target.missing_outcomes == "leave out":
+        design += ', missing_outcomes = "refuse"'
+    if target.reserve is None and both:
+        repeats = f"leave the records of these persons out of {toml(target.files[0])}"
+        return f"{repeats}, and {design}" if twice and target.design == "iid" else repeats
+    return f"{repeats}, or {design}" if target.design == "iid" else repeats
 
 
 def _check_standards(member: Member, ready: PreparedMember) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import time
@@ -26,7 +27,8 @@ from proxyguard.audit.manifest import (
     repeats,
     same_files,
 )
-from proxyguard.audit.status import DRAWING, Drawing
+from proxyguard.audit.seal import sealed_anew
+from proxyguard.audit.status import DRAWING, STOPPED, Drawing
 from proxyguard.documents.canonical import canonical_bytes, digest
 from proxyguard.documents.document import FORMAT, Format, parse_canonical
 from proxyguard.documents.ledger import Frozen
@@ -64,6 +66,7 @@ from proxyguard.draw.sources import (
 from proxyguard.errors import (
     DrawError,
     LossMismatch,
+    ProxyGuardError,
     RegistryError,
     StageError,
     TableError,
@@ -126,7 +129,8 @@ def draw(place: Workplace, home: Home, again: Sequence[Again] = ()) -> ReleaseMa
             return folder.document(ReleaseManifest, RELEASES)
         # Before the first draw: releases of another development part have another source.
         folder.check_files(development_files(journal))
-        manifest = draw_manifest(place, registry, journal, again)
+        with _stopping_noted(folder):
+            manifest = draw_manifest(place, registry, journal, again)
         # Manifest, entry, and only then the draws that waited go: after a kill at any point nothing
         # is drawn twice.
         written = folder.put(RELEASES, manifest)
@@ -140,6 +144,18 @@ def draw(place: Workplace, home: Home, again: Sequence[Again] = ()) -> ReleaseMa
         journal.record(frozen, key)
         shutil.rmtree(folder / PENDING, ignore_errors=True)
     return manifest
+
+
+@contextmanager
+def _stopping_noted(folder: AuditFolder) -> Iterator[None]:
+    """Leave what draws stopped at for `status`, until they are begun again."""
+    (folder / PENDING / STOPPED).unlink(missing_ok=True)
+    try:
+        yield
+    except ProxyGuardError as error:
+        (folder / PENDING).mkdir(exist_ok=True)
+        write_atomic(folder / PENDING / STOPPED, in_words(str(error)).encode())
+        raise
 
 
 def _check_again(registry: Registry, again: Sequence[Again]) -> None:
@@ -390,6 +406,8 @@ class PendingDraws:
         """Keep what was made of a seed, unless it is no draw of this mechanism."""
         task, seed = self._task, result.said.seed
         where = f"{task.mechanism}, seed {seed}"
+        if task.job.generator == NAMED:  # whose seed is the procedure's, and no draw
+            where = f"{task.mechanism} ({Path(str(task.job.options[PATH])).name})"
         made = made_draw(result, format=FORMAT, again=self._dropped(seed))
         changes = list(changed_reading(task.files, made))
         if changes:
@@ -403,7 +421,12 @@ class PendingDraws:
             made = _checked_predictions(made, result.release, task.job.outcome)
         if isinstance(made, FailedDraw) and task.stop_on_failure:
             # As one that did not answer, so that the folder remembers the seed.
-            raise UnansweredDraw(seed, f"{where}: {made.error}")
+            remedy = "" if task.job.generator != NAMED else (
+                ". Mend the file and register it as it is then, proxyguard amend "
+                f"{self._place.folder.path} --reason WHY; to read it otherwise, "
+                f"{sealed_anew(self._place.folder)}"
+            )  # fmt: skip
+            raise UnansweredDraw(seed, f"{where}: {made.error}{remedy}")
         if isinstance(made, DrawnRelease):
             put_objects(self._place.folder, result)
         write_atomic(self._file(seed), made.to_bytes())

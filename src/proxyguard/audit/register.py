@@ -8,7 +8,6 @@ their generators say of themselves and by the digests of their code and files.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
@@ -18,7 +17,7 @@ from proxyguard.audit.development import NOTHING_LEARNED, MemberDevelopment, Wor
 from proxyguard.audit.folder import DECLARATION, AuditFolder, registry_name, snapshot_name
 from proxyguard.audit.home import Home, extra_versions
 from proxyguard.audit.jobs import check_source, forbidden_paths
-from proxyguard.audit.manifest import release_schema
+from proxyguard.audit.manifest import faults_of, named_delivery, release_schema
 from proxyguard.audit.members import MemberCounts
 from proxyguard.audit.reserve import check_lineage
 from proxyguard.audit.rules import (
@@ -28,7 +27,7 @@ from proxyguard.audit.rules import (
     resolve_roles,
     schedule_of,
 )
-from proxyguard.audit.seal import check_sealed_part
+from proxyguard.audit.seal import check_sealed_part, sealed_anew
 from proxyguard.documents.document import FORMAT
 from proxyguard.documents.ledger import Amended, Developed, Registered
 from proxyguard.documents.registry import (
@@ -40,7 +39,6 @@ from proxyguard.documents.registry import (
     NoOrigin,
     RegisteredMember,
     Registry,
-    ReleaseFile,
     ResolvedRequirement,
     StandIn,
 )
@@ -63,7 +61,6 @@ from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import now
 from proxyguard.tables.columns import notation_of
-from proxyguard.tables.files import read_file
 
 # Members, and calibration rows, on which an attack by import path is tried.
 TRIED = 500
@@ -146,7 +143,7 @@ def build_registry(
     """
     sealed = journal.ledger.sealed
     # Target and division are those of the seal: an edit since would be about other records.
-    check_sealed_part(declaration, sealed)
+    check_sealed_part(workplace.folder, declaration, sealed)
     members = {}
     for member in declaration.members:
         development = MemberDevelopment(workplace, member, sealed.members[member.name])
@@ -492,17 +489,25 @@ def drawn_part(registry: Registry) -> object:
 
 
 def resolve_stand_ins(development: MemberDevelopment) -> dict[str, StandIn]:
-    """Return the file of every named release as it is now."""
-    member = development.member
-    stand_ins = {}
+    """Return the file of every named release as it is now.
+
+    Raises
+    ------
+    RegistryError
+        Some are no releases: until their digests are registered they can still be mended.
+    """
+    member, faults, stand_ins = development.member, [], {}
     for release in member.release:
-        path = development.place.data.find(release.file)
+        delivery = named_delivery(development.place.data, member, release, development.kinds)
+        faults += [fault.words for fault in faults_of(delivery, member, development.kinds)]
         # Its bytes alone: which records they are is found out where the file is drawn.
-        digest = hashlib.sha256(read_file(path)).hexdigest()
-        file = ReleaseFile(
-            name=path.name, seed=member.release_seed, sha256=digest, content=None, problem=None
-        )
+        file = delivery.file.registered().model_copy(update={"content": None, "problem": None})
         stand_ins[release.name] = StandIn(files=(file,))
+    if faults:
+        raise RegistryError(
+            f"{'; '.join(faults)}. Nothing is registered: mend the files; to read them otherwise, "
+            f"{sealed_anew(development.place.folder)}"
+        )
     return stand_ins
 
 

@@ -586,7 +586,7 @@ def claim_status(
     changed = f"; amended {amendments} times before opening" if amendments else ""
     return ClaimStatusRecord(
         evidence=evidence,
-        lineage=lineage_words(lineage),
+        lineage=lineage_words(lineage, declaration.name),
         registered=f"yes{changed}",
         guarantee="yes" if not reasons else "no: " + "; ".join(reasons),
     )
@@ -679,9 +679,9 @@ def lineage_reasons(declaration: Declaration, lineage: Sequence[Overlap]) -> lis
             continue
         word = f"; the declaration says: {said.get(overlap.member)}" if overlap.leaked else ""
         reasons.append(
-            f"{overlap.twins} target records have the values of records in {_where(overlap)} "
-            f"({overlap.columns}), {overlap.expected_twins} expected, which coincidence does not "
-            f"explain{word}"
+            f"{overlap.twins} target records have the values of records in "
+            f"{_where(overlap, declaration.name)} ({overlap.columns}), {overlap.expected_twins} "
+            f"expected, which coincidence does not explain{word}"
         )
     return reasons
 
@@ -694,15 +694,19 @@ def lineage_warnings(declaration: Declaration, lineage: Sequence[Overlap]) -> li
     ]
 
 
-def _where(overlap: Overlap) -> str:
-    return f"{overlap.role} of {'this audit' if overlap.same_audit else repr(overlap.audit)}"
+def _where(overlap: Overlap, name: str) -> str:
+    """Return where records were met by an audit of this name, which others may have too."""
+    if overlap.same_audit:
+        return f"{overlap.role} of this audit"
+    other = "another folder called " if overlap.audit == name else ""
+    return f"{overlap.role} of {other}{overlap.audit!r}"
 
 
-def lineage_words(lineage: Sequence[Overlap]) -> str:
-    """Return where the target's records, or records with their values, were met."""
+def lineage_words(lineage: Sequence[Overlap], name: str) -> str:
+    """Return where the target's records, or records with their values, were met by an audit."""
     words = []
     for overlap in lineage:
-        where = _where(overlap)
+        where = _where(overlap, name)
         if overlap.shared:
             unopened = overlap.role == "target" and not overlap.opened
             words.append(

@@ -26,7 +26,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.audit.development import MemberDevelopment, Workplace, development_file
-from proxyguard.audit.folder import AuditFolder
+from proxyguard.audit.folder import DECLARATION, AuditFolder
 from proxyguard.audit.home import DataFolders, Home
 from proxyguard.audit.members import MemberCounts
 from proxyguard.audit.outcome import Sealing
@@ -195,13 +195,22 @@ def _refuse_inside(folder: AuditFolder, member: Member, data: DataFolders) -> No
             )
 
 
-def check_sealed_part(declaration: Declaration, sealed: Sealed) -> None:
+def check_sealed_part(folder: AuditFolder, declaration: Declaration, sealed: Sealed) -> None:
     """Raise when the declaration's target or development is not the one that was sealed."""
     if digest(declaration.sealed_part()) != sealed.declaration:
         raise StageError(
-            "target or development in audit.toml differ from what was sealed; restore them, or "
-            "start a new audit with a fresh target"
+            "[target], [columns] or [development] in audit.toml differ from what was sealed; "
+            f"restore them, or {sealed_anew(folder)}"
         )
+
+
+def sealed_anew(folder: AuditFolder) -> str:
+    """Return how the tables of an unopened audit can be read otherwise than they were sealed."""
+    return (
+        "seal the same tables again in a new folder, as long as nobody opened the target: "
+        f"proxyguard init NEW --from {folder.path / DECLARATION}, change NEW/{DECLARATION} (but "
+        f"not which rows are the target's), proxyguard run NEW, and never open {folder.path}"
+    )
 
 
 def check_steward(steward: str | None, author: str) -> None:

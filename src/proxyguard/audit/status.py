@@ -65,6 +65,8 @@ class StandingVerdict:
 # The file beside draws that wait which says whose they are. Without a dot in its name: what has one
 # is counted as a draw that was begun.
 DRAWING = "drawing"
+# The file of what draws stopped at the last time.
+STOPPED = "stopped"
 # Bytes of that file at the most.
 MARK = 2**16
 # Seconds without a new draw after which no time left is told, or five draws at the pace so far.
@@ -128,6 +130,7 @@ class Status:
     no_grant: str | None = None  # why the file in a grant's place is none for this folder
     withheld: tuple[str, ...] = ()  # files of development that are not here
     draws: tuple[DrawTally, ...] = ()  # of an audit whose draws are under way
+    stopped: str | None = None  # at what they stopped the last time
     stream: bool = False  # whether candidates are submitted one by one
 
     def next_words(self, folder: Path) -> str:
@@ -181,6 +184,7 @@ def status_of(folder: AuditFolder) -> Status:
             no_grant=no_grant,
             withheld=tuple(withheld_files(folder, journal)),
             draws=tuple(_draw_counts(folder, registry, journal)),
+            stopped=_stopped(folder, journal),
             stream=registry is not None and registry.declaration.claim.stream,
         )
         # Where these two were lost the steps are told all the same; `verify` names what is missing.
@@ -254,6 +258,17 @@ def _next(folder: AuditFolder, journal: Journal, *, granted: bool) -> str:
     if steward is not None and not granted:
         return GRANT_NEXT
     return "verify" if ledger.has(Stage.CERTIFIED) else "open"
+
+
+def _stopped(folder: AuditFolder, journal: Journal) -> str | None:
+    """Return what draws stopped at the last time; nothing once they are frozen."""
+    name = f"{PENDING}/{STOPPED}"
+    if journal.ledger.has(Stage.DRAWN) or not folder.has(name):
+        return None
+    try:
+        return folder.read(name, most=MARK).decode("utf-8", "replace")
+    except SealError:  # put there: it tells nothing
+        return None
 
 
 def _registry(folder: AuditFolder, journal: Journal) -> Registry | None:

@@ -213,6 +213,8 @@ def status(folder: show.Folder, json: show.Json = False) -> None:
     show.say(f"Ledger head {standing.head}")
     for count in standing.draws:
         show.say(count.words)
+    if standing.stopped is not None:
+        show.say(f"The last draw stopped: {standing.stopped}")
     if standing.next in ("register", "draw"):
         with suppress(RegistryError):  # of a declaration that was changed: the next step says it
             for line in show.missing_lines(show.audit_of(folder, None).begun().missing):

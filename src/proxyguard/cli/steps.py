@@ -197,7 +197,7 @@ def _sealing_lines(sealing: Sealing) -> Iterator[str]:
             )
         yield f"    Commitment {member.commitment}"
     yield from (f"{line}." for line in clear_words(sealing.record))
-    yield f"Lineage: {lineage_words(sealing.record.lineage)}."
+    yield f"Lineage: {lineage_words(sealing.record.lineage, sealing.record.name)}."
     yield from (f"warning: {line}" for line in sealing.warnings)
 
 

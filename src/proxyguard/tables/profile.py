@@ -303,6 +303,28 @@ def repeated_id(name: str, values: Series) -> bool:
     return _CALLED_ID.search(name) is not None and max(FEW, 0.2 * known) <= levels < known
 
 
+def names_persons(name: str, values: Series, kind: ColumnKind, *, excluded: bool) -> bool:
+    """Return whether a column seems to say whom each record is of, be they there once or again.
+
+    Parameters
+    ----------
+    name, values
+        The column.
+    kind
+        What its profile says that it is.
+    excluded
+        Whether nobody is to learn from it, as from codes of persons under any name.
+    """
+    if _INDEX.search(name) is not None:
+        return False
+    known = values[values.notna() & (values != "")]
+    if values.dtype.kind == "f" and known.is_unique and _counted(known):
+        return False  # the number of a row, which every table has
+    called = _CALLED_ID.search(name) and known.nunique() >= max(FEW, 0.2 * len(known))
+    codes = excluded and kind == "category" and has_codes(values)
+    return bool(called) or codes or kind == "id-like"
+
+
 def repeats_as_id(name: str, values: Series) -> bool:
     """Return whether several records have one id: it is called one, or its numbers were counted.
 
@@ -320,7 +342,13 @@ def repeats_as_id(name: str, values: Series) -> bool:
         return False
     if repeated_id(name, known) and _INDEX.search(name) is None:
         return numbers or not bool(known.str.contains(" ").any())
-    return numbers and levels >= COUNTED * (float(known.max()) - float(known.min()) + 1.0)
+    return numbers and _counted(known)
+
+
+def _counted(known: Series) -> bool:
+    """Return whether whole numbers fill their range, as those do that were counted."""
+    span = float(known.max()) - float(known.min()) + 1.0
+    return len(known) > 0 and known.nunique() >= COUNTED * span
 
 
 def has_codes(values: Series) -> bool:
