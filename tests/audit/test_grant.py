@@ -390,6 +390,11 @@ def test_a_passphrase_opens_what_it_sealed(locked: Audit) -> None:
     predicate = locked.open(passphrase="correct horse battery staple").to_dict()
     assert predicate is not None
     assert predicate["attestation"]["kind"] == "self-attested"
+    signer = locked.journal().ledger.author
+    assert predicate["attestation"]["words"].startswith(
+        f"self-attested: the author, {signer[:16]}..., held the target's key"
+    )
+    assert "steward" not in predicate["attestation"]
     assert locked.verify().good
 
 
@@ -427,6 +432,26 @@ def test_run_ends_where_the_steward_grants_and_goes_on_from_there(kept: Path) ->
     assert second.exit_code in (0, 3, 4), second.output
     assert "self-attested" not in second.stdout
     assert audit.verify().good
+
+
+def test_a_steward_who_seals_is_named_and_grants_nothing(after: Copy) -> None:
+    audit = after("new")
+    with pytest.raises(RegistryError, match="give --as-steward or --steward"):
+        audit.seal(steward=SigningKey.create().identity, as_steward=True)
+    audit.seal(as_steward=True)
+    author = audit.journal().ledger.author
+    held = f"a steward by their own word, {author[:16]}..., holds the target's key and signs"
+    assert audit.status().holder == held
+    audit.register()
+    audit.draw()
+    predicate = audit.open().to_dict()
+    assert predicate["attestation"]["kind"] == "self-attested"
+    assert predicate["attestation"]["steward"] == author
+    assert audit.status().holder is None
+    assert "a steward by their own word" in str(audit.status().attestation)
+    verified = audit.verify()
+    assert verified.good
+    assert verified.attestation == predicate["attestation"]["words"]
 
 
 def test_after_a_wrong_passphrase_the_right_one_still_works(locked: Audit) -> None:
@@ -699,8 +724,8 @@ def test_a_target_that_its_author_could_open_before_the_grant_is_refused(
         patch.setattr(
             sealing,
             "seal_table",
-            lambda table, holders: seal_table(
-                table, [*(holders if beside else ()), Passphrase("mine")]
+            lambda table, holders, **rest: seal_table(
+                table, [*(holders if beside else ()), Passphrase("mine")], **rest
             ),
         )
         audit.seal(steward=SigningKey.load(steward_key(audit)).identity)

@@ -188,7 +188,13 @@ class Audit:
         """
         return check(self.place, draw=draw)
 
-    def seal(self, *, passphrase: str | None = None, steward: str | None = None) -> Sealing:
+    def seal(
+        self,
+        *,
+        passphrase: str | None = None,
+        steward: str | None = None,
+        as_steward: bool = False,
+    ) -> Sealing:
         """Set the target aside and encrypt it.
 
         Parameters
@@ -197,6 +203,8 @@ class Audit:
             Protects the target's key on this machine.
         steward
             The identity of a second person, without whom the target cannot be opened.
+        as_steward
+            Whether this person is the steward of somebody else's audit, and holds the key.
 
         Returns
         -------
@@ -210,7 +218,7 @@ class Audit:
         StageError
             Where it is sealed already.
         """
-        keeper = Keeper(passphrase=passphrase, steward=steward)
+        keeper = Keeper(passphrase=passphrase, steward=steward, by_steward=as_steward)
         return sealing.seal(self.folder, self.home, self.place.data, keeper, software_versions())
 
     def register(self) -> Registration:

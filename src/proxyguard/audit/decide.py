@@ -55,6 +55,7 @@ from proxyguard.documents.ledger import (
     GrantStatement,
     Judged,
     Opened,
+    Sealed,
 )
 from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import AnyDraw, DrawnRelease, FailedDraw, ReleaseManifest
@@ -78,7 +79,6 @@ from proxyguard.seal.ledger import Ledger, Schedule, Stage
 
 EXCLUDED = "descriptive: excluded by an amendment before any outcome"
 NOT_CERTIFIED = "not certified: computed on the same target, decides nothing"
-SELF_ATTESTED = "self-attested: no second party granted the opening"
 CORRECTED = (
     "a corrective certificate under a corrected sampling design, chosen after the target was "
     "opened; it has no confidence level of its own and does not replace the registered one"
@@ -539,7 +539,9 @@ def predicate_of(
     diagnostics, excluded, picks, epsilon, manifest = None, None, None, None, None
     if isinstance(evidence, FixedEvidence):
         manifest = folder.document(ReleaseManifest, RELEASES)
-        decided = decide_fixed(registry, manifest, evidence, _basis(registry, grant))
+        decided = decide_fixed(
+            registry, manifest, evidence, _basis(registry, journal.ledger.sealed, grant)
+        )
         diagnostics = evidence.diagnostics
         excluded = {name: left_out.releases for name, left_out in evidence.excluded.items()}
         picks = _picks(registry, manifest, evidence)
@@ -559,7 +561,7 @@ def predicate_of(
         level=declaration.claim.level,
         estimand={m.name: _estimand(m, journal, folder, manifest) for m in declaration.members},
         claim_status=status,
-        attestation=attestation(grant),
+        attestation=attestation(journal.ledger.sealed, grant),
         ledger=opened.digest,
         software=registry.software,
         stated_not_checked=stated_not_checked(registry),
@@ -712,25 +714,42 @@ def until_certified(journal: Journal) -> Ledger:
     return Ledger(takewhile(lambda entry: entry.stage is not Stage.CERTIFIED, entries))
 
 
-def attestation(grant: GrantStatement | None) -> Attestation:
-    """Return who stands behind the opening."""
+def attestation(sealed: Sealed, grant: GrantStatement | None) -> Attestation:
+    """Return who stands behind the opening: who held the target's key, and who signed.
+
+    Parameters
+    ----------
+    sealed
+        The seal, which names both.
+    grant
+        The steward's statement, where the target was sealed for one.
+    """
+    signer = f"{sealed.author[:16]}..."
     if grant is None:
-        return Attestation(kind="self-attested", words=SELF_ATTESTED)
+        held = "held the target's key, opened it and signed; no second party granted the opening"
+        who, steward = f"the author, {signer},", None
+        if sealed.by_steward:
+            # That author and steward are two people the folder cannot show, nor of a grant.
+            who, steward = f"a steward by their own word, {signer},", sealed.author
+        return Attestation(
+            kind="self-attested", words=f"self-attested: {who} {held}", steward=steward
+        )
     again = granted_again(grant)
     return Attestation(
         kind="granted",
-        words=f"opening granted by steward {grant.steward[:16]}... for this registry and "
-        "these releases" + (f"; {again}" if again else ""),
+        words=f"opening granted by steward {grant.steward[:16]}..., who held the target's key, for "
+        f"this registry and these releases; signed by the author, {signer}"
+        + (f"; {again}" if again else ""),
         steward=grant.steward,
         grant=grant.head,
     )
 
 
-def _basis(registry: Registry, grant: GrantStatement | None) -> str:
+def _basis(registry: Registry, sealed: Sealed, grant: GrantStatement | None) -> str:
     """Return the basis of a fixed audit's certificate in one sentence."""
     return (
         f"registered (digest {registry.digest[:16]}...) and all releases frozen before the sealed "
-        f"target was opened; {attestation(grant).words}"
+        f"target was opened; {attestation(sealed, grant).words}"
     )
 
 

@@ -94,6 +94,8 @@ class Keeper:
     """What the author will be asked for at the opening."""
     steward: str | None = None
     """The identity of a person who grants the opening."""
+    by_steward: bool = False
+    """Whether who seals is a steward, and holds the key for an author."""
 
 
 def seal(
@@ -131,6 +133,10 @@ def seal(
     TargetReused
         Target records are in this audit's own development part.
     """
+    if keeper.by_steward and keeper.steward is not None:
+        raise RegistryError(
+            "a steward who seals holds the key, and nobody grants: give --as-steward or --steward"
+        )
     declaration = folder.declaration()
     key = home.make_signing_key()
     with writing(folder.path) as journal:
@@ -174,6 +180,7 @@ def seal(
             files=files,
             author=key.identity,
             steward=keeper.steward,
+            by_steward=keeper.by_steward,
             time=now(),
             software=software,
             trial=trial,

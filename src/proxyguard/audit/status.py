@@ -126,6 +126,7 @@ class Status:
     verdicts: tuple[StandingVerdict, ...] = ()
     guarantee: str | None = None  # of the certificate, with what was admitted later
     attestation: str | None = None
+    holder: str | None = None  # who holds the target's key, until it is certified
     deviations: tuple[str, ...] = ()
     no_grant: str | None = None  # why the file in a grant's place is none for this folder
     withheld: tuple[str, ...] = ()  # files of development that are not here
@@ -183,6 +184,7 @@ def status_of(folder: AuditFolder) -> Status:
             deviations=tuple(entry.body.reason for entry in ledger.find(Deviated)),
             no_grant=no_grant,
             withheld=tuple(withheld_files(folder, journal)),
+            holder=_holder(sealed[0].body) if sealed else None,
             draws=tuple(_draw_counts(folder, registry, journal)),
             stopped=_stopped(folder, journal),
             stream=registry is not None and registry.declaration.claim.stream,
@@ -206,7 +208,17 @@ def status_of(folder: AuditFolder) -> Status:
             # With the ledger: deviations that were recorded after the certificate are said too.
             guarantee=guarantee_of(sources.status, sources.ledger),
             attestation=sources.attestation,
+            holder=None,
         )
+
+
+def _holder(sealed: Sealed) -> str:
+    """Return who holds the target's key, and who signs."""
+    signer = f"{sealed.author[:16]}..."
+    if sealed.steward is not None:
+        return f"steward {sealed.steward[:16]}... holds the target's key; {signer} signs"
+    who = "a steward by their own word" if sealed.by_steward else "the author"
+    return f"{who}, {signer}, holds the target's key and signs"
 
 
 def _why_no_grant(folder: AuditFolder, journal: Journal) -> str | None:

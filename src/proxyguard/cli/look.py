@@ -207,6 +207,8 @@ def status(folder: show.Folder, json: show.Json = False) -> None:
         show.show_standing(standing)
     if standing.no_grant is not None:
         show.say(f"grant.json is no grant for this folder: {standing.no_grant}")
+    if standing.holder:
+        show.say(f"Key: {standing.holder}.")
     if standing.withheld:
         rows = some(standing.withheld)
         show.say(f"Not here: {rows}; proxyguard verify {folder} says what rests on it")

@@ -168,13 +168,17 @@ def seal(
     data: show.Data = None,
     passphrase: show.AskPassphrase = False,
     steward: Steward = None,
+    as_steward: Annotated[bool, typer.Option(
+        "--as-steward",
+        help="You are the steward of somebody else's audit: certificates say that you held the "
+        "key, by your own word.")] = False,
     json: show.Json = False,
 ) -> None:  # fmt: skip
     """Set the target aside and encrypt it; write the development part beside it."""
     # Asked before anything is done, and twice: with a mistyped one the target cannot be opened.
     words = show.ask_passphrase(passphrase, confirm=True)
     audit = show.audit_of(folder, home, data)
-    sealing = audit.seal(passphrase=words, steward=steward)
+    sealing = audit.seal(passphrase=words, steward=steward, as_steward=as_steward)
     next_words = audit.status().next_words(folder)
     after = () if json else [*show.missing_lines(audit.begun().missing), next_words]
     show.answer(json, sealing.to_dict(), _sealing_lines(sealing), folder=folder, after=after)

@@ -212,6 +212,8 @@ class Sealed(WritingBody):
     """Who grants the opening, if somebody does."""
     software: dict[str, str]
     """Versions that sealed."""
+    by_steward: bool = False
+    """Whether who seals is a steward by their own word, and works for an author who has no key."""
     trial: SeedNumber | None = None
     """Of a trial, the seed that order and uniforms follow from: it has no guarantee. No audit has
     one."""
