@@ -17,6 +17,7 @@ from proxyguard.report.charts import (
     DOTS,
     binding_picture,
     budget_picture,
+    compared_picture,
     drawn_requirements,
     interval_picture,
     pictures_of,
@@ -181,6 +182,28 @@ def test_an_estimate_at_its_limit_is_not_below_it() -> None:
     picture = release_picture("e", 0.5, ["a", "b"], [0.5, 0.4], [None, None])
     assert "1 of 2 estimates are below the limit 0.5. " in picture.says
     assert sum(isinstance(m, Circle) for m in picture.marks) == 1
+
+
+@pytest.mark.parametrize("R", [3, 40, 300])
+def test_makers_stand_beside_each_other_on_one_axis_with_one_limit(R: int) -> None:
+    rng = random.Random(1)
+    makers = {
+        name: [(str(r), at + abs(rng.gauss(0.0, 0.01))) for r in range(R)]
+        for name, at in (("version 1", 0.01), ("version 2, " + "long " * 9, 0.2))
+    }
+    # One estimate is in both, and has one height whatever the others of its maker are.
+    for listed in makers.values():
+        listed.append(("same", 0.05))
+    picture = compared_picture("error", 0.1, makers)
+    dots = [mark for mark in picture.marks if isinstance(mark, Circle)]
+    assert len({mark.y for mark in dots if mark.tip.startswith("same: ")}) == (1 if R < 60 else 0)
+    limits = [mark for mark in picture.marks if isinstance(mark, Line) and mark.kind == "limit"]
+    middle = [m.x1 for m in picture.marks if isinstance(m, Line) and m.kind == "axis"]
+    assert len(limits) == len(middle) == 1
+    assert limits[0].x1 < middle[0] < limits[0].x2
+    assert collisions(picture) == []
+    assert f"version 1: {R + 1} of {R + 1} below the limit 0.1, " in picture.says
+    assert f"long : 1 of {R + 1} below the limit 0.1" in picture.says
 
 
 def test_a_release_is_marked_by_how_it_scored_and_no_interval_is_drawn() -> None:

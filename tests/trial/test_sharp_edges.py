@@ -294,6 +294,18 @@ def test_options_reach_the_generator(tmp_path: Path) -> None:
     assert "options = { rows = 70 }" in declared
 
 
+def test_two_versions_have_one_picture_of_each_requirement() -> None:
+    page = pg.try_out(
+        people(300, 1), generator={"old": "bootstrap", "new": "copula"}, draws=3, workers=1,
+        exclude=["cost", "stage"],
+    )  # fmt: skip
+    told = re.findall(
+        r'aria-label="([^":]+): all releases of each against the limit. old: .* new: ',
+        page.to_html(),
+    )
+    assert told == ["one-way shares (points)", "two-way shares (points)", "means (% of the range)"]
+
+
 def test_an_audit_on_rows_that_were_tried_is_told_so(tmp_path: Path) -> None:
     people(700, 1).to_csv(tmp_path / "patients.csv", index=False)
     people(600, 2).to_csv(tmp_path / "test.csv", index=False)

@@ -8,7 +8,7 @@ evidence and the ledger. Every picture says in words what it shows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import accumulate
 
@@ -452,6 +452,47 @@ def release_picture(
     return framed(title, says, marks, HEIGHT, heading=_heading(requirement))
 
 
+def compared_picture(
+    requirement: str, limit: float, makers: Mapping[str, Sequence[tuple[str, float]]]
+) -> Picture:
+    """Return the estimates of several makers beside each other: one axis, and one limit for all.
+
+    Parameters
+    ----------
+    requirement, limit
+        Whose limit the releases are shown against.
+    makers
+        By what made them: each release with its estimate.
+    """
+    every = [estimate for releases in makers.values() for _, estimate in releases]
+    low, high = _range(limit, every)
+    at = Scale(low, high, BOTTOM, TOP)
+    step = (RIGHT - LEFT) / len(makers)
+    marks, told = _axis(at, limit), []
+    for k, (maker, releases) in enumerate(makers.items()):
+        left, right = LEFT + k * step + 4.0, LEFT + (k + 1) * step - 4.0
+        rows = sorted(((name, e, None) for name, e in releases), key=lambda row: (row[1], row[0]))
+        if len(rows) <= DOTS:
+            marks += _dots(at, limit, rows, exact=True, ends=(left, right))
+        else:
+            across = Scale(0.0, len(rows) - 1.0, left, right)
+            line = [(across(r), at(estimate)) for r, (_, estimate, _) in enumerate(rows)]
+            marks.append(Stroke(thinned(line, POINTS), "curve"))
+        met = sum(estimate < limit for _, estimate in releases)
+        beyond = sum(estimate > high for _, estimate in releases)
+        said = f"{met:,} of {len(rows):,} below" + (f", {beyond:,} off scale" if beyond else "")
+        for y, words in ((31.0, said), (HEIGHT - 8.0, maker)):
+            shown = shorten(words, step - 6.0, 11.0)
+            marks.append(Writing((left + right) / 2, y, shown, "quiet", "middle", 11.0))
+        if k:
+            marks.append(Line(left - 4.0, TOP - 8.0, left - 4.0, BOTTOM, "axis"))
+        ends = f"{beside(rows[0][1], limit)} to {beside(rows[-1][1], limit)}"
+        told.append(f"{maker}: {said} the limit {plain(limit)}, {ends}.")
+    marks.append(Line(LEFT, at(limit), RIGHT, at(limit), "limit"))
+    title = f"{requirement}: all releases of each against the limit"
+    return framed(title, " ".join(told), marks, HEIGHT, heading=_heading(requirement))
+
+
 def _heading(requirement: str) -> str:
     """Return a requirement as a heading: of a query its cell and its side, which tell it apart."""
     for words, arrow in zip(SIDES, (" ↑", " ↓"), strict=True):
@@ -500,17 +541,18 @@ SCORED = {1: ", scored favorably", 0: ", did not score favorably", None: ""}
 
 
 def _dots(
-    at: Scale, limit: float, rows: Sequence[tuple[str, float, int | None]], exact: bool
-) -> list[Mark]:
+    at: Scale, limit: float, rows: Sequence[tuple[str, float, int | None]], exact: bool,
+    ends: tuple[float, float] = (LEFT, RIGHT),
+) -> list[Mark]:  # fmt: skip
     """Return a disc for each release, a ring without a favorable score, a cross above the limit.
 
     Of estimates that are not exact none is a cross.
     """
-    step = (RIGHT - LEFT) / len(rows)
+    step = (ends[1] - ends[0]) / len(rows)
     r = min(4.5, max(2.0, 0.3 * step))
     marks: list[Mark] = []
     for index, (name, estimate, score) in enumerate(rows):
-        x, y = LEFT + (index + 0.5) * step, at(estimate)
+        x, y = ends[0] + (index + 0.5) * step, at(estimate)
         tip = f"{name}: {beside(estimate, limit)}{SCORED[score]}"
         below = estimate < limit or not exact
         if score or (score is None and below):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from io import TextIOWrapper
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from proxyguard.audit.folder import DECLARATION
 from proxyguard.errors import RegistryError
-from proxyguard.report.charts import interval_picture, release_picture
+from proxyguard.report.charts import compared_picture, interval_picture, release_picture
 from proxyguard.report.html import environment, explained, fragment_css, render_page
 from proxyguard.report.picture import Picture
 from proxyguard.report.sources import table
@@ -48,9 +47,7 @@ def _views(trial: Trial) -> dict[str, object]:
         "interval": _interval(trial),
         "compared": _compared(trial),
         "records": f"{trial.n_records:,} records judge, {trial.standing.value}.",
-        "pictures": [
-            picture for requirement in trial.requirements for picture in _pictures(requirement)
-        ],
+        "pictures": [_picture(requirement) for requirement in trial.requirements],
         "releases": _release_table(trial),
         "columns": table(
             "Every column",
@@ -63,16 +60,17 @@ def _views(trial: Trial) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _pictures(requirement: SeenRequirement) -> Iterator[Picture]:
-    """Yield a picture for what made the releases, each; of one maker alone there is one."""
+def _picture(requirement: SeenRequirement) -> Picture:
+    """Return the picture of a requirement: of several makers on one axis."""
     unit = f" ({requirement.unit.strip()})" if requirement.unit else ""
-    for maker in dict.fromkeys(requirement.makers):
-        at = [r for r, other in enumerate(requirement.makers) if other == maker]
-        yield release_picture(
-            f"{f'{maker}: ' if maker else ''}{requirement.name}{unit}", requirement.limit,
-            [requirement.releases[r] for r in at], [requirement.estimates[r] for r in at],
-            [None] * len(at),
-        )  # fmt: skip
+    releases, estimates = requirement.releases, requirement.estimates
+    makers: dict[str, list[tuple[str, float]]] = {}
+    for maker, release, estimate in zip(requirement.makers, releases, estimates, strict=True):
+        makers.setdefault(maker, []).append((release, estimate))
+    name, limit = f"{requirement.name}{unit}", requirement.limit
+    if len(makers) > 1:
+        return compared_picture(name, limit, makers)
+    return release_picture(name, limit, releases, estimates, [None] * len(releases))
 
 
 def _interval(trial: Trial) -> Picture | None:
