@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import tomllib
 from pathlib import Path
@@ -70,6 +71,25 @@ def test_a_number_of_a_person_who_comes_again_is_an_id_and_fails_nothing(tried: 
     assert proposed != tried.declaration
     proposed = proposed.replace('missing_outcomes = "leave out"', 'missing_outcomes = "refuse"')
     assert read_declaration(proposed).members[0].target.label_columns == ("Patientnr",)
+
+
+def test_persons_who_also_train_are_counted_among_rows_that_judge_or_are_kept(
+    tmp_path: Path,
+) -> None:
+    table, later = real_and_later()
+    later.loc[:39, "Patientnr"] = table.loc[:39, "Patientnr"]
+    given = {**GIVEN, "keep": 300, "home": tmp_path / "home", "exclude": ["Patientnr", "visit"]}
+    trial = pg.try_out(table, released(43), holdout=later, **given)  # type: ignore[arg-type]
+    (content,) = trial.kept.values()
+    kept = pd.read_csv(io.BytesIO(content))
+    judges = later[~later["visit"].isin(kept["visit"])]["Patientnr"]
+    met = int(judges.isin(table["Patientnr"]).sum())
+    again = int(kept["Patientnr"].isin([*table["Patientnr"], *judges]).sum())
+    assert 0 < met < 40 < again
+    said = "\n".join(trial.heading)
+    assert f"{met} of 600 rows that judge have a 'Patientnr' of rows that train:" in said
+    assert f"{again} of 300 rows that were kept have a 'Patientnr' of rows that train or" in said
+    assert "'visit'" not in said
 
 
 def test_an_id_is_kept_where_the_user_says_what_it_is() -> None:

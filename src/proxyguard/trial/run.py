@@ -46,7 +46,9 @@ from proxyguard.seal.fingerprint import OPEN, TablePrints, least_met
 from proxyguard.seal.lineage import find_overlaps
 from proxyguard.tables.columns import (
     Series,
+    as_labels,
     as_texts,
+    have_value,
     kinds_of,
     notation_of,
     read_as_declared,
@@ -58,6 +60,7 @@ from proxyguard.tables.profile import (
     PREDICTED,
     TableProfile,
     has_codes,
+    names_persons,
     profile_of,
     repeats_as_id,
 )
@@ -366,7 +369,7 @@ def try_out(
                 str(text) for frame in looked_at if outcome for text in as_texts(frame[outcome])
             },
             notes=[*rows.notes, *recoded, *notes],
-            exclude=list(settings.exclude), weaker=used,
+            exclude=list(settings.exclude), weaker=used, fresh=fresh,
             progress=progress or (lambda what, done, total: None),
             remember=lambda: _remember(store, origin, looked_at),
         )  # fmt: skip
@@ -523,6 +526,8 @@ class _Trying:
     """Releases that nothing can be learned from, and why."""
     codes: dict[str, frozenset[str | float]] = field(default_factory=dict)
     """Columns of which most values differ, with these: an id, if releases have none of them."""
+    fresh: pd.DataFrame | None = None
+    """Rows that are kept for an audit, of which nothing but ids is looked at."""
     persons: list[str] = field(default_factory=list)
     """Columns that look like the id of a person who has several rows."""
 
@@ -723,6 +728,10 @@ class _Trying:
             name: frozenset(read[name].dropna())
             for name in undeclared if name not in again and has_codes(read[name])
         }  # fmt: skip
+        self._say_persons(
+            [c.name for c in profile.columns if c.name in {*ids, *again, *self.exclude}
+             and names_persons(c.name, read[c.name], c.kind, excluded=True)]
+        )  # fmt: skip
         self._say_ids(ids + again)
         self.persons = again
         if again:
@@ -732,6 +741,29 @@ class _Trying:
                 "rows of one person depend on each other, and count here as if they did not; the "
                 f"audit can say design = {{ by = {toml(again[0])} }}"
             )
+
+    def _say_persons(self, ids: Sequence[str]) -> None:
+        """Say how many rows that judge, or were kept, are of somebody whom other rows know."""
+        for name in ids:
+            trains, judges, kept = (
+                as_labels(frame[name][have_value(frame[name], MISSING)])
+                if frame is not None and name in frame.columns else []
+                for frame in (self.rows.development, self.rows.target, self.fresh)
+            )  # fmt: skip
+            known = {*trains}
+            met = sum(one in known for one in judges)
+            known |= {*judges}
+            again = sum(one in known for one in kept)
+            if met:
+                self.weaker.append(
+                    f"{met:,} of {len(judges):,} rows that judge have a {name!r} of rows that "
+                    "train: models may know the person, and nobody new is like that"
+                )
+            if again:
+                self.weaker.append(
+                    f"{again:,} of {len(kept):,} rows that were kept have a {name!r} of rows that "
+                    f"train or judge here: leave these persons out of {FRESH_ROWS} before the audit"
+                )
 
     def _declares(self, column: str) -> bool:
         """Return whether the user says what a column holds: it is left out of nothing then."""
