@@ -1,7 +1,7 @@
 "use strict";
 // What one setting of assumed margins gives (`plan/assumed.py`); `tests/plan/page_twin.py` does the same.
 const planner = (() => {
-  const SPREAD = 7, SHARES = [0.5, 0.8, 0.9, 0.95];
+  const SPREAD = 15, SHARES = [0.5, 0.8, 0.9, 0.95];
   const STEPS = [0, 0.125, 0.25, 0.5, 1, 1.5, 2.5, 4, 6];
   const TRUNCATION = 0.9;  // the largest share of its capital that a bet stakes
   const SIZES = 24, MOST_DRAWS = 400, MOST_RECORDS = 20000;
