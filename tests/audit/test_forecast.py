@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 import proxyguard as pg
 from proxyguard import Audit
-from proxyguard.audit.development import Workplace, fit_training
+from proxyguard.audit.development import Workplace
 from proxyguard.audit.forecast import (
     USUAL,
     Distance,
@@ -21,8 +22,10 @@ from proxyguard.audit.forecast import (
     Outlook,
     Population,
     Supposed,
-    unsealed_limits,
+    forecast_unsealed,
+    unsealed_reference,
 )
+from proxyguard.audit.reserve import Division
 from proxyguard.audit.seal import PreparedMember, UnsealedDevelopment
 from proxyguard.cli.main import app
 from proxyguard.registry.declaration import read_declaration
@@ -134,7 +137,7 @@ KINDS = {"household": "text", "region": "text", "weight": "number", "age": "numb
 
 
 def foretold(
-    rows: pd.DataFrame, units: int | None, *, judging: pd.DataFrame | None = None,
+    rows: pd.DataFrame, units: int, *, judging: pd.DataFrame | None = None,
     gaps: float = 0.0, **how: Any,
 ) -> Forecast:  # fmt: skip
     declaration = read_declaration(text_of(**how))
@@ -142,13 +145,11 @@ def foretold(
     parts: dict[Any, pd.DataFrame] = {"training": rows}
     if judging is not None:
         parts["validation"] = judging
-    ready = PreparedMember(member=member, kinds=KINDS, parts=parts)
-    development = UnsealedDevelopment(Workplace.__new__(Workplace), ready)
-    fitted = fit_training(development) if member.procedure is not None else None
-    resolved = unsealed_limits(declaration, development, fitted, len(rows))
-    return Forecast.of(
-        declaration, development, resolved, units=units, records=len(rows), fitted=fitted, gaps=gaps
-    )
+    division = Division(rows, np.arange(len(rows)), rows, gaps=gaps)
+    ready = PreparedMember(member=member, division=division, kinds=KINDS, parts=parts)
+    place = Workplace.__new__(Workplace)  # nothing is read or written
+    fitted = unsealed_reference(UnsealedDevelopment(place, ready))
+    return replace(forecast_unsealed(declaration, place, ready, fitted), units=units)
 
 
 def looked(
@@ -435,7 +436,7 @@ def test_a_release_that_would_be_validated_is_told_as_a_fact(tmp_path: Path) -> 
     checked = audit_of(tmp_path, "0.9", 1, 60).check()
     assert checked.good
     (fact,) = (fact for fact in checked.facts if "exactly the target's answers" in fact)
-    assert fact.endswith("would be validated with a chance of 100%")
+    assert fact.endswith("would be validated with a chance of over 99%")
     assert not any("judged once the target is sealed" in fact for fact in checked.facts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -14,14 +15,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from conformance.draws import draw_here as draw_in_this_process
-from conformance.typed import DECLARATION as TYPED
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.plan import _named_words, pilot_laws
+from proxyguard.audit.plan import pilot_laws
 from proxyguard.cli import show
 from proxyguard.cli.main import app
 from proxyguard.errors import ProxyGuardError, RegistryError, StageError
 from proxyguard.plan.law import Law
-from proxyguard.registry.declaration import read_declaration
 
 ERROR = "name=error,limit=0.3,margin=0.1,two-valued"
 SIZES = ("--records", "250", "--releases", "40")
@@ -377,6 +376,35 @@ def test_a_plan_says_what_ramps_of_each_width_cost_and_writes_the_best(tmp_path:
     assert f"{best['records']:,}" in marked
 
 
+def test_pilots_of_clusters_are_planned_by_the_means_of_clusters(
+    make: Make, tmp_path: Path
+) -> None:
+    def edit(declaration: str) -> str:
+        clusters = declaration.replace("reserve = { rows = 300", "reserve = { clusters = 60")
+        clusters = clusters.replace('loss = "brier"', 'loss = "error"')
+        return clusters.replace('outcome = "label"', 'outcome = "label"\ndesign = { by = "house" }')
+
+    place = make(sealed=False)  # its table, with houses of five records
+    table = tmp_path / "data" / "table.csv"
+    head, *lines = table.read_text().splitlines()
+    housed = [f"{line},{k // 5}" for k, line in enumerate(lines)]
+    table.write_text("\n".join([f"{head},house", *housed]) + "\n")
+    shutil.rmtree(tmp_path / "audit")
+    place = make(sealed=True, edit=edit, limit="0.35")
+    done = proxyguard("plan", *place, "--pilot-draws", 4, "--no-stress", "--json",
+                      "--reliability", "0.9")  # fmt: skip
+    assert done.exit_code in (0, 3), (done.output, done.exception)
+    value = json.loads(done.stdout)["bootstrap"]
+    # Of 140 houses 60 are the target, and a quarter of the others is for validation.
+    assert value["law"]["origin"] == "4 pilot releases on 20 clusters"
+    assert value["chosen"]["n"] == 60
+    audit = Audit(tmp_path / "audit", home=tmp_path / "home", data=[tmp_path / "data"], workers=1)
+    (law,) = pilot_laws(audit.place, draws=4, first_seed=9, reliability=0.9).values()
+    assert not law.requirements[0].two_valued
+    assert law.losses[0].shape == (4, 20)
+    assert set(np.unique(law.losses[0])) - {0.0, 1.0}
+
+
 def test_a_declared_rule_for_ramps_is_planned_in_its_own_mode(make: Make) -> None:
     pilots = '[[pilot]]\nname = "p"\ngenerator = "bootstrap"\ndraws = 4\nseeds = { first = 50 }\n'
     place = make(
@@ -652,30 +680,96 @@ def test_every_mechanism_gets_a_file_of_blocks(make: Make, tmp_path: Path) -> No
         assert tomllib.loads(file.read_text())["plan"]["draws"] == 12
 
 
-def test_named_releases_are_planned_as_one_good_one(tmp_path: Path) -> None:
-    named = "".join(f'[[release]]\nname = "r{k}"\nfile = "r{k}.csv"\n' for k in range(6))
-    head, claim = TYPED.split("[[mechanism]]")[0], '[claim]\nlevel = "releases"\n'
-    (tmp_path / "their.toml").write_text(f"{head}{named}{claim}")
-    home = ("--home", tmp_path / "home")
-    proxyguard("init", tmp_path / "audit", "--from", tmp_path / "their.toml", *home)
-    done = proxyguard("plan", tmp_path / "audit", *home)
-    command = (
-        "proxyguard plan --releases 1 --reliability 1 --reliability-target 0.0001 --mode direct "
-        "--spread 0 --alpha 0.008333 --records RECORDS"
-    )
-    refused(done, RegistryError, f"at least that of {command}")
-    one = "name=risk,limit=0.3,margin=0.05,sd=0.2"
-    told = command.replace("RECORDS", "800").split()[2:]
-    assert "Chance of validating" in proxyguard("plan", *told, "--require", one).stdout
+def named(tmp_path: Path, *, sealed: bool = False) -> tuple[object, ...]:
+    """An audit of six named releases, before or after the seal, and where its files are."""
+    rng = np.random.default_rng(3)
+    for name, rows in (("target", 400), ("real", 400)):
+        ill = np.where(rng.random(rows) < 0.3, "yes", "no")
+        lines = ["age,ill", *(f"{rng.normal(50, 9):.1f},{one}" for one in ill)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    releases = "".join(f'[[release]]\nname = "r{k}"\nfile = "r{k}.csv"\n' for k in range(6))
+    (tmp_path / "their.toml").write_text(f"""
+format = 1
+name = "named"
+purpose = "Do these tables answer as the target does?"
+target = {{ file = "target.csv" }}
+development = {{ table = "real.csv" }}
+claim = {{ level = "releases" }}
+
+[[requirement]]
+name = "ill"
+form = "query"
+query = {{ share = {{ ill = "yes" }} }}
+limit = "0.065"
+
+[[requirement]]
+name = "age"
+form = "query"
+query = {{ mean = "age", range = ["0", "100"] }}
+limit = "4"
+{releases}""")
+    place = ("--home", tmp_path / "home", "--data", tmp_path)
+    done = proxyguard("init", tmp_path / "audit", "--from", tmp_path / "their.toml", *place[:2])
+    assert done.exit_code == 0, done.output
+    if sealed:
+        assert proxyguard("seal", tmp_path / "audit", *place).exit_code == 0
+    return (tmp_path / "audit", *place)
 
 
-def test_the_plan_of_one_release_says_what_of_clusters_is_not_in_it() -> None:
-    survey = (Path(__file__).parents[2] / "docs" / "howto" / "survey.md").read_text("utf-8")
-    declared = read_declaration(survey.partition("```toml\n")[2].partition("```")[0])
-    words = _named_words(declared)
-    assert "--records CLUSTERS" in words
-    assert words.endswith("weights and sizes are not in it, and sd= is that of cluster means")
-    assert "at least" not in words
+def test_named_releases_are_told_what_they_would_get_and_what_would_do(tmp_path: Path) -> None:
+    place = named(tmp_path)
+    done = proxyguard("plan", *place)
+    assert done.exit_code == 0, (done.output, done.exception)
+    first, _, _, _, ill, age, together = done.stdout.split("\n")[:7]
+    assert first == "Holm asks 0.0083 of the first of 6 releases; the target has 400 records."
+    assert ill.split()[:2] == ["ill", "0.065"]
+    assert age.split()[:4] == ["age", "4", "over", "99%"]
+    assert together.split()[:3] == ["all", "at", "once"]
+    assert "For 80% it takes:" in done.stdout
+    assert "enough as it is" in done.stdout
+    assert "A larger limit claims less." in done.stdout
+    value = json.loads(proxyguard("plan", *place, "--json").stdout)["target"]
+    told = {(o["requirement"], o["release"]): o for o in value["outlooks"]}
+    assert set(told) == {(name, kind) for name in ("ill", "age", "") for kind in ("none", "half")}
+    exact, half = told["ill", "none"], told["ill", "half"]
+    assert half["chance"] < exact["chance"] < 0.8
+    assert float(exact["limit_that_would_do"]) < float(half["limit_that_would_do"])
+    assert exact["units_that_would_do"] < half["units_that_would_do"]
+    assert told["", "none"]["chance"] <= exact["chance"]
+    # As many as are said to do would do.
+    again = json.loads(proxyguard(
+        "plan", *place, "--json", "--records", exact["units_that_would_do"]
+    ).stdout)["target"]["outlooks"][0]  # fmt: skip
+    assert again["chance"] > 0.75
+
+
+def test_a_steward_asks_again_after_a_limit_was_changed(tmp_path: Path) -> None:
+    audit, *place = named(tmp_path, sealed=True)
+    for name in ("target", "real"):
+        (tmp_path / f"{name}.csv").unlink()  # who has the folder has no table
+    before = json.loads(proxyguard("plan", audit, *place, "--json").stdout)["target"]["outlooks"]
+    text = (tmp_path / "audit" / "audit.toml").read_text()
+    (tmp_path / "audit" / "audit.toml").write_text(text.replace('limit = "0.065"', 'limit = "0.2"'))
+    alone = ("--releases", 1, "--alpha", "0.04")
+    after = json.loads(proxyguard("plan", audit, *place, *alone, "--json").stdout)["target"]
+    assert before[0]["chance"] < 0.8 < after["outlooks"][0]["chance"]
+    assert after["first"] == 0.04
+
+
+def test_a_plan_that_no_target_would_validate_ends_unresolved(tmp_path: Path) -> None:
+    done = proxyguard("plan", *named(tmp_path), "--records", 40)
+    assert done.exit_code == show.Exit.UNRESOLVED
+    assert re.search(r"ill +0.065 +none +none", done.stdout)
+
+
+def test_what_is_asked_of_mechanisms_alone_is_refused_of_named_releases(tmp_path: Path) -> None:
+    place = named(tmp_path)
+    done = proxyguard("plan", *place, "--mode", "direct", "--budget", 10, "--toml", "x.toml")
+    assert done.exit_code == 2
+    said = " ".join(done.stderr.replace("│", "").split())
+    assert "Invalid value: --toml, --budget, --mode: " in said
+    assert "their plan takes --records, --releases, --alpha and --power alone" in said
+    refused(proxyguard("plan", *place, "--power", 2), RegistryError, "--power")
 
 
 def test_a_hopeless_plan_can_be_drawn(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
+from ast import literal_eval
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -34,6 +36,7 @@ from proxyguard.registry.design import (
     Clustered,
     Design,
     Iid,
+    Stratified,
     StratifiedClusters,
     Weighted,
     WithoutReplacement,
@@ -700,7 +703,10 @@ def test_clusters_are_planned_by_tests_that_cover_them_and_called_clusters() -> 
     question = Question(
         reliability_target="0.8", n=300, releases=60, design=Clustered(), modes=["direct"]
     )
-    found = recommend(law_of(margin=0.12), question, repetitions=60, effort=1e4)
+    with pytest.raises(RegistryError, match=r"error: two-valued, .* those of cluster means"):
+        recommend(law_of(margin=0.12), question)
+    means = assumed_law([BRIER], margins=[0.12], deviations=["0.15"], reliability=0.95)
+    found = recommend(means, question, repetitions=60, effort=1e4)
     claim = found.chosen.plan.claim
     for option in found.alternatives:
         of = option.plan.claim
@@ -708,7 +714,7 @@ def test_clusters_are_planned_by_tests_that_cover_them_and_called_clusters() -> 
     assert claim.tests(question.design, [ERROR])[0] is not ComponentTest.BINOMIAL
     text = str(PlanReport(found=found))
     assert text.startswith("Target clusters: 300\n")
-    assert "The unit is the cluster" in text
+    assert "margins and standard deviations are those of cluster means" in text
     assert "records" not in text.partition("Every way")[2].partition("Sizes that were")[0]
     assert "# target: 300 clusters" in PlanReport(found=found).to_toml()
     page = found.to_html()
@@ -808,3 +814,18 @@ def test_units_that_weigh_differently_are_refused_with_what_comes_near(
     # Constant weights: betting is what such records are tested by, and needs more than a count.
     for said in ("Clustered()", "tests that bet", "no promise", "its square"):
         assert said in str(refused.value)
+    # What it says to type is taken.
+    (tests,) = re.findall(r"tests=(\(.*?,\))", str(refused.value))
+    typed = Question(reliability_target="0.8", n=400, design=Clustered(), tests=literal_eval(tests))
+    assert [test.value for test in typed.tests] == [*literal_eval(tests)]
+
+
+def test_a_plan_says_that_sizes_of_strata_were_scaled() -> None:
+    design = Stratified(sizes={"north": 750, "south": 500}, weights={"north": 3, "south": 2})
+    question = Question(reliability_target="0.8", n=2500, releases=40, design=design)
+    found = recommend(law_of(), question, repetitions=60, compare=False)
+    said = "Strata: north 1,500, south 1,000; scaled from 1,250 in their proportions"
+    assert said in str(found)
+    assert said in PlanReport(found=found).brief()
+    same = recommend(law_of(), replace(question, n=1250), repetitions=60, compare=False)
+    assert "Strata" not in str(same)

@@ -11,7 +11,7 @@ somebody else wrote what it wants to be put where, and whose code it runs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,8 +30,6 @@ from proxyguard.audit.development import (
     MemberDevelopment,
     Workplace,
     develop,
-    fit_training,
-    load_fitted,
     moments_of,
     reference_policies,
     standardised_columns,
@@ -42,7 +40,9 @@ from proxyguard.audit.forecast import (
     USUAL,
     Forecast,
     Outlook,
-    unsealed_limits,
+    forecast_sealed,
+    forecast_unsealed,
+    unsealed_reference,
 )
 from proxyguard.audit.home import DataFolders, Home
 from proxyguard.audit.jobs import (
@@ -436,15 +436,13 @@ class _Checker:
 
         Once the target is sealed its development part is learned from anyway.
         """
-        procedure, ready = member.procedure, self.ready.get(member.name)
-        if procedure is None or member.target.predicted is None or ready is None:
+        ready = self.ready.get(member.name)
+        if ready is None or ready.division is None:
             return
-        if not all(is_ours(name, "procedure") for name in procedure.library):
-            return  # code of others runs where draws run, and never for a question
         with self._noting():
-            fitted = fit_training(UnsealedDevelopment(self.workplace, ready))
-            assert fitted is not None  # as long as there is a procedure
-            self.fitted[member.name] = fitted
+            fitted = unsealed_reference(UnsealedDevelopment(self.workplace, ready))
+            if fitted is not None:
+                self.fitted[member.name] = fitted
 
     def _check_mechanisms(self, member: Member) -> None:
         """Let every generator describe itself, and look at every file that a draw will be.
@@ -639,18 +637,12 @@ class _Checker:
                 self._judge_policies(development, measures, risks)
                 judged |= {measure.part for measure in measures}
             if self._is_foretold(member):
-                records = planned_records(member, len(ready.division.target))
-                units = records
-                if member.target.clusters is not None:
-                    # Of the target the labels of clusters are read, as sealing does, and no more.
-                    units = len(set(as_labels(ready.division.target[member.target.clusters.by])))
-                worst = member.target.missing_outcomes == "worst"
-                resolved = unsealed_limits(self.declaration, development, fitted, records)
-                judged |= {each.part.name for each in resolved}
-                self._foretell(
-                    development, resolved, units=units, records=records, fitted=fitted,
-                    gaps=ready.division.gaps if worst else 0.0,
+                forecast = self._foretell(
+                    member, lambda: forecast_unsealed(
+                        self.declaration, self.workplace, ready, fitted
+                    )
                 )  # fmt: skip
+                judged |= set() if forecast is None else {r.part.name for r in forecast.required}
         if judged != {part.name for part in member.requirement}:
             self.result.facts.append("other limits are judged once the target is sealed")
 
@@ -664,33 +656,34 @@ class _Checker:
             and not self.declaration.claim.stream and not self.ledger.has(Stage.OPENED)
         )  # fmt: skip
 
-    def _foretell(
-        self, development: MemberDevelopment, resolved: Sequence[ResolvedRequirement], *,
-        units: int | None, records: int, fitted: Fitted | None, gaps: float | None = None,
-    ) -> None:  # fmt: skip
+    def _foretell(self, member: Member, make: Callable[[], Forecast]) -> Forecast | None:
         """Say of every requirement what a release that is exactly right would get."""
-        result, name = self.result, development.member.name
+        result, name = self.result, member.name
         try:
-            forecast = Forecast.of(
-                self.declaration, development, resolved, units=units, records=records,
-                fitted=fitted, gaps=gaps,
-            )  # fmt: skip
+            forecast = make()
         except RegistryError as error:
             result.facts.append(f"{name}: nothing is foretold of releases: {error}")
-            return
+            return None
         result.facts.append(f"{name}: {forecast.basis}")
         result.facts += [f"{name}: {which!r} is not foretold: {why}"
                          for which, why in forecast.later.items()]  # fmt: skip
-        if units is not None:
+        if forecast.counted:
             result.hopeless += [f"{name}: {why}" for why in forecast.out_of_reach()]
         outlooks = forecast.outlooks(USUAL)
         for outlook in outlooks:
             self._tell_outlook(name, forecast, outlook)
-        if any(outlook.chance < USUAL for outlook in outlooks) and forecast.heaviest is not None:
+        if all(outlook.chance >= USUAL for outlook in outlooks):
+            return forecast
+        result.warnings.append(
+            f"{name}: proxyguard plan {self.workplace.folder.path} says what would do for all "
+            "requirements at once, and what a release halfway to its limits would get"
+        )
+        if forecast.heaviest is not None:
             result.warnings.append(
                 f"{name}: a smaller max_weight counts more of the target: development's heaviest "
                 f"{forecast.unit[:-1]} weighs {forecast.heaviest:.4g}"
             )
+        return forecast
 
     def _tell_outlook(self, name: str, forecast: Forecast, outlook: Outlook) -> None:
         said = f"{name}: {forecast.words(outlook, USUAL)}"
@@ -753,12 +746,9 @@ class _Checker:
         )
         if not self._is_foretold(member) or result.problems:
             return
-        fitted = None
-        if facts.source is not None:
-            trusted = () if member.procedure is None else member.procedure.trusted
-            fitted = load_fitted(self.workplace.folder, facts.source.model, facts.source, trusted)
-        units = declared_records(member) if member.target.clusters is not None else n
-        self._foretell(development, resolved, units=units, records=n, fitted=fitted)
+        self._foretell(
+            member, lambda: forecast_sealed(self.declaration, development, facts)
+        )  # fmt: skip
 
     def _judge_policies(
         self, development: MemberDevelopment, measures: Sequence[Measure],

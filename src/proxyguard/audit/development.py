@@ -38,17 +38,19 @@ from proxyguard.draw.protocol import Fitted, Inputs, Seed, features, members_in,
 from proxyguard.draw.sources import allowed_files, changed_settings, refuse_changes
 from proxyguard.errors import DrawError, RegistryError, SealError
 from proxyguard.exact.rounding import Array
+from proxyguard.losses.cell import Clusters
 from proxyguard.losses.measure import Measure, Predicted
 from proxyguard.losses.query import CodedRecords
 from proxyguard.models.stored import load_model, model_bytes
 from proxyguard.registry.declaration import Declaration, Member
+from proxyguard.registry.design import Clustered
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import Drawn
 from proxyguard.registry.requirement import NARROWEST, WIDEST
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.storage import OBJECT
-from proxyguard.tables.columns import as_text
+from proxyguard.tables.columns import as_labels, as_text
 from proxyguard.tables.files import read_table_bytes
 
 if TYPE_CHECKING:
@@ -340,6 +342,15 @@ class ValidationPart:
         """Return the validation part, where rows were set aside for it."""
         records = development.validation()
         return None if records is None else cls(development, records)
+
+    @cached_property
+    def clusters(self) -> Clusters | None:
+        """Its clusters, where these are the units of inference."""
+        target = self._development.member.target
+        if target.clusters is None:
+            return None
+        labels = np.array(as_labels(self._records[target.clusters.by]))
+        return Clusters.of(labels, Clustered(), shuffle=False, seed=0)
 
     def predicted(self, fitted: Fitted) -> Predicted:
         """Return what a fitted procedure predicts for its records."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_UP, Context
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -25,12 +25,19 @@ from numpy.typing import NDArray
 from proxyguard.audit.development import (
     MemberDevelopment,
     ValidationPart,
+    Workplace,
+    develop,
+    fit_training,
+    load_fitted,
     policy_predictions,
     unsealed_facts,
 )
-from proxyguard.audit.rules import measures_of, resolve_limits
+from proxyguard.audit.plan import about_clusters, declared_records
+from proxyguard.audit.rules import measures_of, planned_records, resolve_limits
 from proxyguard.audit.score import answers_on, reads_counts
+from proxyguard.audit.seal import PreparedMember, UnsealedDevelopment, prepare_member
 from proxyguard.certificate.mechanism import reading_of
+from proxyguard.draw.catalog import is_ours
 from proxyguard.draw.protocol import outcomes
 from proxyguard.errors import LossError, ProxyGuardError, RegistryError
 from proxyguard.evidence.releases import evidence_of
@@ -58,9 +65,13 @@ from proxyguard.registry.design import (
     Weighted,
     clusters_of,
 )
+from proxyguard.registry.numbers import share
 from proxyguard.registry.parts import RampRule, RequirementPart, SlackRule, SourceRule
 from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.test import ComponentTest
+from proxyguard.seal.fingerprint import TablePrints
+from proxyguard.seal.ledger import Stage
+from proxyguard.seal.storage import random_bytes
 from proxyguard.tables.columns import as_labels
 
 if TYPE_CHECKING:
@@ -255,22 +266,22 @@ class Reference:
             apart=validation is not None,
         )  # fmt: skip
 
-    def losses(self, measure: Measure, goal: float | None) -> Array:
-        """Return the losses of the reference, mixed until their mean has reached a goal."""
-        if goal is None:
-            return self._mixed(measure, 0.0)
+    def mix_for(self, measure: Measure, goal: float) -> float:
+        """Return how much of what learned nothing brings the mean loss to a goal, 1 at the most."""
         low, high = 0.0, 1.0
         for _ in range(MIXES):
             middle = (low + high) / 2.0
-            reached = self.population.mean(
-                self._mixed(measure, middle), measure.inside(self.population.records)
-            )
-            low, high = (low, middle) if reached >= goal else (middle, high)
-        # Where what learned nothing does not reach it either, that is as bad as a model gets.
-        return self._mixed(measure, high)
+            low, high = (low, middle) if self.mean(measure, middle) >= goal else (middle, high)
+        return high
 
-    def _mixed(self, measure: Measure, share: float) -> Array:
-        values = (1.0 - share) * self.predicted.values + share * self.nothing
+    def mean(self, measure: Measure, mix: float) -> float:
+        """Return the mean loss of the reference, mixed so far with what learned nothing."""
+        inside = measure.inside(self.population.records)
+        return float(self.population.mean(self.losses(measure, mix), inside))
+
+    def losses(self, measure: Measure, mix: float) -> Array:
+        """Return the losses of the reference, mixed so far with what learned nothing."""
+        values = (1.0 - mix) * self.predicted.values + mix * self.nothing
         mixed = Predicted(values=values, threshold=self.predicted.threshold)
         return measure.of_predictions(self.rows.y, mixed, self.predicted)
 
@@ -312,7 +323,7 @@ class Outlook:
         """Its chance; what no target showed is not impossible."""
         if not self.chance:
             return f"on none of {self.targets} simulated targets"
-        return f"with a chance of {self.chance:.0%}"
+        return f"with a chance of {shown_chance(self.chance)}"
 
     def to_dict(self) -> dict[str, Plain]:
         """Return plain values."""
@@ -337,6 +348,8 @@ class Forecast:
         Why others cannot, by name.
     units
         How many records the target has, or clusters where these are counted.
+    counted
+        Whether its units were counted; else development's clusters say about how many there are.
     population
         The development part.
     reference
@@ -344,6 +357,8 @@ class Forecast:
     gaps
         The share of records whose outcome is missing and whose losses are at their worst; nothing
         where it is not known.
+    releases
+        How many releases share the error, where others than the declared ones are asked about.
     """
 
     declaration: Declaration
@@ -351,16 +366,18 @@ class Forecast:
     required: tuple[ResolvedRequirement, ...]
     later: Mapping[str, str]
     units: int
+    counted: bool
     population: Population
     reference: Reference | None
     gaps: float | None
+    releases: int | None = None
     _kept: dict[tuple[object, ...], Array | None] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
         cls, declaration: Declaration, development: MemberDevelopment,
         resolved: Sequence[ResolvedRequirement], *, units: int | None, records: int,
-        fitted: Fitted | None, gaps: float | None = None,
+        fitted: Fitted | None, gaps: float | None = None, releases: int | None = None,
     ) -> Forecast:  # fmt: skip
         """Return the forecast of a member's named releases.
 
@@ -378,8 +395,8 @@ class Forecast:
             Of the target.
         fitted
             The reference, where there is one and its code may run here.
-        gaps
-            As an attribute of a forecast.
+        gaps, releases
+            As attributes of a forecast.
 
         Raises
         ------
@@ -390,12 +407,12 @@ class Forecast:
         validation = development.validation()
         rows = training if validation is None else _joined([training, validation])
         population = Population.of(member, rows)
+        counted = units is not None
         if units is None:
-            # As many records to a cluster as development has.
-            units = max(1, round(records * sum(map(len, population.strata)) / len(rows)))
+            units = about_clusters(member, records, rows)
         forecast = cls(
             declaration=declaration, member=member, required=(), later={}, units=units,
-            population=population, gaps=gaps,
+            counted=counted, population=population, gaps=gaps, releases=releases,
             reference=None if fitted is None else Reference.of(development, fitted),
         )  # fmt: skip
         known, later = [], {}
@@ -416,7 +433,7 @@ class Forecast:
     @property
     def family(self) -> int:
         """How many releases share the error, those of all members."""
-        return sum(
+        return self.releases or sum(
             len(member.release) + sum(drawn.draws for drawn in member.mechanism)
             for member in self.declaration.members
         )
@@ -460,6 +477,28 @@ class Forecast:
                 said.append(
                     f"{required.part.name!r}: {self.holm_words}, and {self.units:,} {self.unit} of "
                     f"the target reach {least:.2g}, even if every loss is at its lower bound"
+                )
+        return said
+
+    def lenient(self) -> list[str]:
+        """Say of which limits what learned nothing has not even used up a half."""
+        said = []
+        for required in self.required:
+            (measure, *others) = self._measures(required, None)
+            if others or self.reference is None or measure.loss is None:
+                continue
+            real, nothing = (
+                self.reference.mean(measure, mix) for mix in (0.0, 1.0)
+            )  # fmt: skip
+            limit = float(required.limit.value)
+            if nothing < real + Distance.HALF.value * (limit - real):
+                behind = (
+                    f"is {nothing:.2g} behind the reference" if required.part.form == "relative"
+                    else f"has {nothing:.2g}"
+                )  # fmt: skip
+                said.append(
+                    f"{required.part.name!r}: a model that learned nothing {behind} in "
+                    f"development, nearer than halfway to the limit {limit:g}, which says little."
                 )
         return said
 
@@ -655,12 +694,11 @@ class Forecast:
         if not relative or distance is not Distance.NONE:
             if self.reference is None:
                 return None
-            population, goal = self.reference.population, None
+            population, mix = self.reference.population, 0.0
             if distance is not Distance.NONE:
-                losses = self.reference.losses(measure, None)
-                real = float(population.mean(losses, measure.inside(population.records)))
-                goal = real + distance.value * (limit - real)
-            losses = self.reference.losses(measure, goal)
+                real = self.reference.mean(measure, 0.0)
+                mix = self.reference.mix_for(measure, real + distance.value * (limit - real))
+            losses = self.reference.losses(measure, mix)
         if self.gaps:
             lacking = generator(1, 4).permutation(losses.size)[: round(self.gaps * losses.size)]
             losses = losses.copy()
@@ -739,10 +777,175 @@ def _hardest(required: ResolvedRequirement, population: Population) -> ResolvedR
     return required.model_copy(update={"queries": tuple(required.queries[k] for k in nearest)})
 
 
-def unsealed_limits(
-    declaration: Declaration, development: MemberDevelopment, fitted: Fitted | None, records: int
-) -> tuple[ResolvedRequirement, ...]:
-    """Return the requirements whose limits are known before the target is sealed.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NamedPlan:
+    """What releases of one member would get, and what would do: an answer to ``proxyguard plan``.
+
+    Attributes
+    ----------
+    forecast
+        Of the member.
+    wanted
+        The chance that limits and sizes were looked for with.
+    outlooks
+        By requirement, empty for all of them at once: of a release that is exactly right, and of
+        one that is halfway to its limit, where there is telling.
+    """
+
+    forecast: Forecast
+    wanted: float
+    outlooks: dict[str, dict[Distance, Outlook]]
+
+    @classmethod
+    def of(cls, forecast: Forecast, wanted: float) -> NamedPlan:
+        """Look for what would do, by each requirement and by all of them."""
+        asked = [[required] for required in forecast.required]
+        if len(asked) > 1:
+            asked.append(list(forecast.required))
+        outlooks: dict[str, dict[Distance, Outlook]] = {}
+        for required in asked:
+            name = required[0].part.name if len(required) == 1 else ""
+            told = {d: forecast.outlook(required, d, wanted) for d in Distance}
+            outlooks[name] = {d: outlook for d, outlook in told.items() if outlook is not None}
+        return cls(forecast=forecast, wanted=wanted, outlooks=outlooks)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether no simulated target would validate even a release that is exactly right."""
+        return any(
+            told[Distance.NONE].chance == 0.0
+            for told in self.outlooks.values()
+            if Distance.NONE in told
+        )
+
+    def to_dict(self) -> dict[str, Plain]:
+        """Return plain values."""
+        forecast = self.forecast
+        return {
+            "units": forecast.units, "unit": forecast.unit,
+            "counting_as": forecast.population.counting(forecast.units),
+            "releases": forecast.family, "first": forecast.first, "wanted": self.wanted,
+            "outlooks": [o.to_dict() for told in self.outlooks.values() for o in told.values()],
+            "not_foretold": dict(forecast.later),
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> list[str]:
+        """Return the answer as a person reads it."""
+        forecast = self.forecast
+        target = forecast.counting_words or f"the target has {forecast.units:,} {forecast.unit}"
+        lines = [
+            f"{forecast.holm_words}; {target}.",
+            "",
+            "The chance of being validated, on targets drawn from the development part:",
+        ]
+        head = ("", "limit", *(_HEADS[distance] for distance in Distance))
+        lines += _aligned([head, *(self._row(name, _chance) for name in self.outlooks)])
+        if any(o.chance < self.wanted for told in self.outlooks.values() for o in told.values()):
+            lines += ["", f"For {self.wanted:.0%} it takes:"]
+            lines += _aligned([head, *(self._row(name, self._would) for name in self.outlooks)])
+            lines += ["A larger limit claims less."]
+        lines += [f"{name!r} is not foretold: {why}." for name, why in forecast.later.items()]
+        lines += forecast.lenient()
+        forms = dict.fromkeys(Form(required.part.form) for required in forecast.required)
+        for distance in Distance:
+            said = "; ".join(distance.words(form) for form in forms)
+            lines.append(f"{_HEADS[distance].capitalize()}: {said}.")
+        return [
+            *lines,
+            "A target may be unlike its development part: this is a plan and proves nothing.",
+        ]
+
+    def _row(self, name: str, cell: Callable[[Outlook], str]) -> tuple[str, ...]:
+        limits = {r.part.name: with_commas(r.limit.value) for r in self.forecast.required}
+        told = self.outlooks[name]
+        cells = [cell(told[d]) if d in told else "no telling" for d in Distance]
+        return (name or "all at once", limits.get(name, ""), *cells)
+
+    def _would(self, outlook: Outlook) -> str:
+        if outlook.chance >= self.wanted:
+            return "enough as it is"
+        would = [] if outlook.limit is None else [f"limit {with_commas(outlook.limit)}"]
+        would += [] if outlook.units is None else [f"{outlook.units:,} {self.forecast.unit}"]
+        return " or ".join(would) or f"more than {MOST_UNITS:,} {self.forecast.unit}"
+
+
+_HEADS = {Distance.NONE: "exactly right", Distance.HALF: "halfway to the limit"}
+
+
+def _chance(outlook: Outlook) -> str:
+    return "none" if not outlook.chance else shown_chance(outlook.chance)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    return [
+        "    " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def unsealed_reference(development: MemberDevelopment) -> Fitted | None:
+    """Return the fitted reference, where one is declared and all of its code is ours.
+
+    Code of others runs where draws run, and never for a question.
+    """
+    procedure, outcome = development.member.procedure, development.member.target.predicted
+    if procedure is None or outcome is None:
+        return None
+    if not all(is_ours(name, "procedure") for name in procedure.library):
+        return None
+    return fit_training(development)
+
+
+def forecast_unsealed(
+    declaration: Declaration, place: Workplace, ready: PreparedMember, fitted: Fitted | None,
+    releases: int | None = None,
+) -> Forecast:  # fmt: skip
+    """Return the forecast of a member whose target is not sealed yet: what can be told by then.
+
+    Parameters
+    ----------
+    declaration
+        The claim.
+    place
+        What the command works with.
+    ready
+        The member, divided as sealing will.
+    fitted
+        What `unsealed_reference` gave.
+    releases
+        As an attribute of a forecast.
+
+    Raises
+    ------
+    RegistryError
+        As `Forecast.of` does, or a limit follows from nothing.
+    """
+    member, division, development = ready.member, ready.division, UnsealedDevelopment(place, ready)
+    assert division is not None  # losses that were given have no development part
+    records = planned_records(member, len(division.target))
+    facts = unsealed_facts(development, fitted)
+    known = tuple(part for part in member.requirement if _is_known(part, facts))
+    bare = member.model_copy(update={"requirement": known})
+    units = records
+    if member.target.clusters is not None:
+        # Of the target the labels of its clusters are read, as sealing does, and no more.
+        units = len(set(as_labels(division.target[member.target.clusters.by])))
+    return Forecast.of(
+        declaration, development, resolve_limits(bare, facts, declaration.claim, records),
+        units=units, records=records, fitted=fitted, releases=releases,
+        gaps=division.gaps if member.target.missing_outcomes == "worst" else 0.0,
+    )  # fmt: skip
+
+
+def forecast_sealed(
+    declaration: Declaration, development: MemberDevelopment, facts: Facts,
+    releases: int | None = None,
+) -> Forecast:  # fmt: skip
+    """Return the forecast of a member whose target is sealed, from what the folder holds.
 
     Parameters
     ----------
@@ -750,15 +953,72 @@ def unsealed_limits(
         The claim.
     development
         The development part.
-    fitted
-        The reference, where its code may run before the seal.
-    records
-        Of the target.
+    facts
+        What was learned on it, its stored reference among them.
+    releases
+        As an attribute of a forecast.
+
+    Raises
+    ------
+    RegistryError
+        As `Forecast.of` does, or a limit follows from nothing.
     """
-    facts = unsealed_facts(development, fitted)
-    known = tuple(part for part in development.member.requirement if _is_known(part, facts))
-    member = development.member.model_copy(update={"requirement": known})
-    return resolve_limits(member, facts, declaration.claim, records)
+    member, fitted = development.member, None
+    records = planned_records(member, development.sealed.records)
+    if facts.source is not None:
+        # The declaration's own list: an author loads here what their own procedure stored.
+        trusted = () if member.procedure is None else member.procedure.trusted
+        folder = development.place.folder
+        fitted = load_fitted(folder, facts.source.model, facts.source, trusted)
+    return Forecast.of(
+        declaration, development, resolve_limits(member, facts, declaration.claim, records),
+        units=records if member.target.clusters is None else declared_records(member),
+        records=records, fitted=fitted, releases=releases,
+    )  # fmt: skip
+
+
+def forecasts(
+    place: Workplace, *, alpha: str | None = None, releases: int | None = None,
+    records: int | None = None,
+) -> dict[str, Forecast]:  # fmt: skip
+    """Return the forecast of every member of an audit of named releases, sealed or not.
+
+    Parameters
+    ----------
+    place
+        What the command works with.
+    alpha, releases, records
+        The error of the family, its releases and the units of a target, where others than the
+        declared ones are asked about.
+
+    Raises
+    ------
+    RegistryError
+        Losses were computed elsewhere, or there is nothing to tell from.
+    """
+    declaration, ledger = place.folder.declaration(), place.folder.journal().ledger
+    if alpha is not None:
+        claim = declaration.claim.model_copy(update={"alpha": str(share(alpha, "alpha"))})
+        declaration = declaration.model_copy(update={"claim": claim})
+    told: dict[str, Forecast] = {}
+    for member in declaration.members:
+        if member.target.losses is not None:
+            raise RegistryError(
+                f"{member.name}: losses are computed elsewhere here, and nothing foretells them: "
+                "plan with proxyguard plan --losses FILE and --require for each requirement"
+            )
+        if ledger.has(Stage.SEALED):
+            development = MemberDevelopment(place, member, ledger.sealed.members[member.name])
+            facts = develop(development, declaration)
+            forecast = forecast_sealed(declaration, development, facts, releases)
+        else:
+            # A key of this one comparison: what is planned makes no home.
+            prints = partial(TablePrints, key=random_bytes(32))
+            ready = prepare_member(member, place.data, prints)
+            fitted = unsealed_reference(UnsealedDevelopment(place, ready))
+            forecast = forecast_unsealed(declaration, place, ready, fitted, releases)
+        told[member.name] = forecast if records is None else replace(forecast, units=records)
+    return told
 
 
 def _is_known(part: RequirementPart, facts: Facts) -> bool:
@@ -806,6 +1066,11 @@ def _least(enough: Callable[[float], bool], start: float, most: float) -> float 
         middle = sqrt(low * high)
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+def shown_chance(chance: float) -> str:
+    """Return a simulated chance in words: what every target shows is not certain."""
+    return "over 99%" if chance > 0.99 else f"{chance:.0%}"
 
 
 def with_commas(number: str) -> str:

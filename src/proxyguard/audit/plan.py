@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
-from math import floor
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
@@ -36,7 +34,7 @@ from proxyguard.modes.planning import (
     planned,
 )
 from proxyguard.plan.law import NEAREST, Law, Others, nearest_requirements, pilot_law
-from proxyguard.plan.question import Question, about_one_release
+from proxyguard.plan.question import Question
 from proxyguard.plan.recommend import needs
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import (
@@ -44,15 +42,19 @@ from proxyguard.registry.design import (
     Design,
     Stratified,
     StratifiedClusters,
-    clusters_of,
-    has_weights,
 )
 from proxyguard.registry.parts import ClaimPart, Drawn, MechanismPart, RampRule, Seeds
 from proxyguard.registry.requirement import Requirement
 from proxyguard.seal.ledger import Stage
+from proxyguard.tables.columns import as_labels
 
 if TYPE_CHECKING:
-    pass
+    import pandas as pd
+
+ABOUT_MECHANISMS = (
+    "pilots and sizes are planned for mechanisms, and this declaration has none: of named releases "
+    "audit.forecast tells what they would get, and of a stream of candidates nothing is planned"
+)
 
 # Units of a target whose number is not known yet: then only the draws are judged.
 MANY = 10**6
@@ -131,7 +133,7 @@ def pilot_laws(
     declaration = workplace.folder.declaration()
     ledger = workplace.folder.journal().ledger
     if declaration.candidate or declaration.claim.level != "mechanism":
-        raise RegistryError(_named_words(declaration))
+        raise RegistryError(ABOUT_MECHANISMS)
     if not ledger.has(Stage.SEALED):
         raise StageError(_unsealed_words(workplace))
     (member,) = declaration.members
@@ -179,33 +181,6 @@ def _unsealed_words(workplace: Workplace) -> str:
     )
 
 
-def _named_words(declaration: Declaration) -> str:
-    """Say what may be planned where releases are named: what one of them needs, as Holm begins."""
-    said = "a plan is about mechanisms; this declaration names releases"
-    if declaration.candidate or not declaration.release:
-        return said
-    asked = about_one_release(Fraction(declaration.claim.alpha) / len(declaration.release))
-    designs = [member.target.sampling_design for member in declaration.members]
-    clustered = any(clusters_of(design) is not None for design in designs)
-    # Such a plan counts units that weigh alike: of others its chance is no bound.
-    weighs = clustered or any(has_weights(design) for design in designs)
-    words = "about that" if weighs else "at least that"
-    note = "; each record counts alike there: weights are not in it" if weighs else ""
-    if clustered:
-        note = (
-            "; each cluster counts alike there: weights and sizes are not in it, and sd= is that "
-            "of cluster means"
-        )
-    return (
-        f"{said}. The chance that a good one is validated is {words} of proxyguard plan "
-        f"--releases {asked.releases} --reliability 1 --reliability-target {asked.target:g} --mode "
-        f"{asked.modes[0]} --spread 0 --alpha {floor(asked.level * 10**6) / 10**6:g} --records "
-        f"{'CLUSTERS' if clustered else 'RECORDS'} "
-        "--require name=...,limit=...,margin=...,sd=..., a --require for each "
-        f"requirement{note}"
-    )
-
-
 def _plannable(measures: Sequence[Measure]) -> tuple[list[Measure], str]:
     """Return what pilots tell of, and in words what is left out.
 
@@ -234,7 +209,10 @@ class _PilotTable:
         self, pilots: Sequence[JudgedPilot], measures: Sequence[Measure], validation: ValidationPart
     ) -> None:
         self._pilots, self._measures, self._validation = pilots, measures, validation
+        self._clusters = validation.clusters
         self._counting = [validation.counting(m) for m in measures]
+        if self._clusters is not None:  # groups are not covered there
+            self._counting = [np.ones(self._clusters.sizes.size, dtype=bool) for _ in measures]
 
     def law(self, reliability: float | None) -> Law:
         """Return the law of these pilots under the requirements nearest to their limits."""
@@ -251,10 +229,12 @@ class _PilotTable:
         losses[missing] = [m.requirement.high for m in measures]
         shares = any(m.requirement.indicator for m in measures)
         law = pilot_law(
-            losses, [m.requirement for m in measures], reliability=reliability,
+            losses, [self._required(m) for m in measures], reliability=reliability,
             counting=np.stack([self._counting[j] for j in kept], axis=1),
             answers=np.nan_to_num(answers) if shares else None,
         )  # fmt: skip
+        if self._clusters is not None:
+            law = replace(law, origin=law.origin.replace(" records", " clusters", 1))
         every = len(self._measures)
         if len(kept) == every:
             return law
@@ -275,7 +255,7 @@ class _PilotTable:
             losses[:, counting, 0] = self._losses(j, kinds)
             answers = np.nan_to_num(self._answers(j)[kinds, None])
             return pilot_law(
-                losses, [measure.requirement], reliability=1, counting=counting[:, None],
+                losses, [self._required(measure)], reliability=1, counting=counting[:, None],
                 answers=answers if measure.requirement.indicator else None,
             )  # fmt: skip
 
@@ -284,13 +264,13 @@ class _PilotTable:
             measure = self._measures[j]
             if measure.query is None or not measure.requirement.indicator:
                 return None
-            if not self._counting[j].all():
+            if self._clusters is not None or not self._counting[j].all():
                 return None
             values = measure.query.values(self._validation.coded)
             return values if measure.sign > 0.0 else 1.0 - values
 
         return Others(
-            requirements=tuple(self._measures[j].requirement for j in places),
+            requirements=tuple(self._required(self._measures[j]) for j in places),
             alone=alone, inside=inside, kinds=np.arange(len(self._pilots)),
             answers=np.nan_to_num(np.stack([self._answers(int(j)) for j in places], axis=1)),
         )  # fmt: skip
@@ -318,10 +298,28 @@ class _PilotTable:
         measure, inside = self._measures[j], self._counting[j]
         pilots = self._pilots if kinds is None else [self._pilots[kind] for kind in kinds]
         if measure.query is None:
-            return np.stack([one.losses[measure.requirement.name] for one in pilots])
-        values = measure.query.values(self._validation.coded)[inside]
+            losses = np.stack([one.losses[measure.requirement.name] for one in pilots])
+            return self._per_unit(losses, measure.requirement)
+        values = measure.query.values(self._validation.coded)
+        if self._clusters is None:
+            values = values[inside]
         name = measure.query.name
-        return np.stack([measure.of_query_values(values, p.answers[name]) for p in pilots])
+        losses = np.stack([measure.of_query_values(values, p.answers[name]) for p in pilots])
+        return self._per_unit(losses, measure.requirement)
+
+    def _per_unit(self, losses: Array, requirement: Requirement) -> Array:
+        """Return the losses of units from those of records: of clusters the means."""
+        if self._clusters is None:
+            return losses
+        unit = (losses[:, self._clusters.order] - requirement.low) / requirement.width
+        means = requirement.from_unit(self._clusters.reduce(unit))
+        return np.clip(means, requirement.low, requirement.high)
+
+    def _required(self, measure: Measure) -> Requirement:
+        """Return a requirement as units have it: the mean of a cluster is not two-valued."""
+        if self._clusters is None:
+            return measure.requirement
+        return replace(measure.requirement, two_valued=False)
 
     def _answers(self, j: int) -> Array:
         """Return what pilots answer on a side of a share, 0 where they do not; NaN of others."""
@@ -457,7 +455,7 @@ def declared_question(workplace: Workplace, **choices: Unpack[OpenChoices]) -> Q
     declaration = workplace.folder.declaration()
     claim = declaration.claim
     if claim.reliability_target is None or declaration.candidate:
-        raise RegistryError(_named_words(declaration))
+        raise RegistryError(ABOUT_MECHANISMS)
     (member,) = declaration.members
     searching = "budget" in choices or "power" in choices
     sealed = workplace.folder.journal().ledger.has(Stage.SEALED)
@@ -482,13 +480,25 @@ def declared_question(workplace: Workplace, **choices: Unpack[OpenChoices]) -> Q
 
 
 def _records(workplace: Workplace, member: Member) -> int:
-    ledger = workplace.folder.journal().ledger
-    if ledger.has(Stage.SEALED):
-        return planned_records(member, ledger.sealed.members[member.name].records)
-    declared = declared_records(member)
-    if declared is None:
-        raise StageError(_unsealed_words(workplace))
-    return declared
+    ledger, declared = workplace.folder.journal().ledger, declared_records(member)
+    if not ledger.has(Stage.SEALED):
+        if declared is None:
+            raise StageError(_unsealed_words(workplace))
+        return declared
+    sealed = ledger.sealed.members[member.name]
+    records = planned_records(member, sealed.records)
+    if member.target.clusters is None:
+        return records
+    if declared is not None:
+        return declared
+    return about_clusters(member, records, MemberDevelopment(workplace, member, sealed).training())
+
+
+def about_clusters(member: Member, records: int, rows: pd.DataFrame) -> int:
+    """Return about how many clusters so many records are: as many to each as these rows have."""
+    assert member.target.clusters is not None  # the caller asked
+    known = len(set(as_labels(rows[member.target.clusters.by])))
+    return max(1, round(records * known / len(rows)))
 
 
 def declared_records(member: Member) -> int | None:

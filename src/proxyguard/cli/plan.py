@@ -84,7 +84,12 @@ def plan(
     workers: show.Workers = None,
     json: show.Json = False,
 ) -> None:  # fmt: skip
-    """Plan an audit: from pilots, from pilot losses, or from assumed margins."""
+    """Plan an audit: from pilots, from pilot losses, or from assumed margins.
+
+    Of DIR with named releases it says what a release that is exactly right, and one halfway to its
+    limits, would get, and which limits and sizes would do: with --records, --releases, --alpha and
+    --power alone.
+    """
     given = {
         "reliability_target": reliability_target, "alpha": alpha, "mechanisms": mechanisms,
         "n": records, "releases": releases, "most_records": most_records,
@@ -96,6 +101,14 @@ def plan(
     choices = cast(
         "OpenChoices", {name: chosen for name, chosen in given.items() if chosen is not None}
     )
+    if folder is not None and _names_releases(folder, home, data):
+        others = {
+            "--require": require, "--losses": losses, "--reliability": reliability,
+            "--picture": picture, "--page": page, "--toml": toml,
+        }  # fmt: skip
+        _refuse_others(folder, choices, [o for o, typed in others.items() if typed is not None])
+        _plan_named(folder, home, data, choices, json)
+        return
     from proxyguard.plan.recommend import past_hope
 
     private: Mapping[str, list[str]] = {}
@@ -143,6 +156,53 @@ def plan(
         lines += ["", *_next_lines(folder, toml, page, weak and "power" not in choices)]
     show.answer(json, _values(plans, private, poor), lines)
     if all(made.hopeless for made in plans.values()):
+        raise typer.Exit(show.Exit.UNRESOLVED)
+
+
+# What may be asked about named releases, by the names of choices.
+NAMED = ("n", "releases", "alpha", "power")
+# The option that a choice is typed by, where it has another name.
+OPTIONS = {"n": "records", "modes": "mode"}
+# Costs have a default that is typed by nobody.
+COSTS = ("record_cost", "release_cost", "screening_cost")
+
+
+def _names_releases(folder: Path, home: Path | None, data: list[Path] | None) -> bool:
+    """Say whether the claim of a folder is about named releases, whose plan is another."""
+    declaration = show.audit_of(folder, home, data).place.folder.declaration()
+    return declaration.claim.level == "releases" and not declaration.claim.stream
+
+
+def _refuse_others(folder: Path, choices: Collection[str], typed: Sequence[str]) -> None:
+    """Refuse what only a plan of mechanisms takes: it would be passed over in silence."""
+    asked = [name for name in choices if name not in (*NAMED, *COSTS)]
+    wrong = [*typed, *(f"--{OPTIONS.get(name, name).replace('_', '-')}" for name in asked)]
+    if wrong:
+        raise typer.BadParameter(
+            f"{', '.join(wrong)}: {folder} names releases, and their plan takes --records, "
+            "--releases, --alpha and --power alone"
+        )
+
+
+def _plan_named(
+    folder: Path, home: Path | None, data: list[Path] | None, choices: OpenChoices, json: bool
+) -> None:
+    """Say what named releases would get, member by member."""
+    from proxyguard.audit.forecast import NamedPlan, forecasts
+    from proxyguard.registry.numbers import share
+
+    with show.at_work(folder, home, data, json=json) as audit, _as_typed(choices):
+        wanted = float(share(choices.get("power", USUAL), "power"))
+        told = forecasts(
+            audit.place, alpha=choices.get("alpha"), releases=choices.get("releases"),
+            records=choices.get("n"),
+        )  # fmt: skip
+        plans = {name: NamedPlan.of(forecast, wanted) for name, forecast in told.items()}
+    lines: list[str] = []
+    for name, made in plans.items():
+        lines += [*([f"== {name}"] if len(plans) > 1 else []), *made.lines()]
+    show.answer(json, {name: made.to_dict() for name, made in plans.items()}, lines)
+    if any(made.hopeless for made in plans.values()):
         raise typer.Exit(show.Exit.UNRESOLVED)
 
 
@@ -225,7 +285,7 @@ def _as_typed(choices: Collection[str]) -> Iterator[None]:
         name, _, rest = str(error).partition(" ")
         if name not in choices:
             raise
-        option = {"n": "records", "modes": "mode"}.get(name, name.replace("_", "-"))
+        option = OPTIONS.get(name, name.replace("_", "-"))
         raise RegistryError(f"--{option} {rest}") from error
 
 

@@ -288,11 +288,11 @@ def _unequal(design: Design) -> str:
         units, instead, most = "clusters", "Clustered()", f"max_size {rule.max_size}"
         mean = "the mean size of a cluster"
     # In strata betting is not covered; a plan of their clusters is asked for without the strata.
-    tests = "BETTING_FIXED" if isinstance(design, Stratified | StratifiedClusters) else "BETTING"
-    in_strata = ", in strata BETTING_FIXED" if tests == "BETTING" and rule is not None else ""
+    tests = "betting_fixed" if isinstance(design, Stratified | StratifiedClusters) else "betting"
+    in_strata = ', in strata "betting_fixed"' if tests == "betting" and rule is not None else ""
     return (
         f"a plan's units weigh alike, and the {units} of this design do not: plan with design="
-        f"{instead} and tests that bet, tests=(ComponentTest.{tests},){in_strata}, and take as "
+        f'{instead} and tests that bet, tests=("{tests}",){in_strata}, and take as '
         f"many {units} times {most} divided by {mean}: a first figure and no promise, too low "
         "where weights vary much. Other tests need up to about its square, and binomial "
         "covers no such design (theory section 1 says what a unit tells)"

@@ -50,7 +50,7 @@ from proxyguard.plan.search import (
     tune,
 )
 from proxyguard.printable import ShownAsPage
-from proxyguard.registry.design import sees_losses
+from proxyguard.registry.design import Stratified, sees_losses
 from proxyguard.registry.numbers import MOST_REPETITIONS, callback, flag, real, whole
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest, Requirements
@@ -205,7 +205,16 @@ class Recommendation(ShownAsPage):
         luck = _luck(self.law)
         pilots = (f"{luck[0].upper()}{luck[1:]}.",) if luck else ()
         asked = f"{chance}: {self.most}{self.chosen.power.words}"
-        return (*self.sizes_asked, asked, *short, *pilots)
+        return (*self.sizes_asked, *self._strata_words, asked, *short, *pilots)
+
+    @property
+    def _strata_words(self) -> tuple[str, ...]:
+        """How many units each stratum has, where they are not as many as were declared."""
+        design, n = self.question.design, self.chosen.plan.n
+        if not isinstance(design, Stratified) or n == design.n_records:
+            return ()
+        sizes = ", ".join(f"{name} {size:,}" for name, size in design.of_size(n).sizes.items())
+        return (f"Strata: {sizes}; scaled from {design.n_records:,} in their proportions",)
 
     @property
     def most(self) -> str:
@@ -377,9 +386,7 @@ def recommend(
             "nothing limits the number of records: fix it, give a budget or a largest number, or "
             "ask for a power"
         )
-    if not sees_losses(question.design):
-        # Whatever the losses of records are, the mean of a cluster is no count.
-        law = law.requiring([replace(r, two_valued=False) for r in law.requirements])
+    _check_units(law, question)
     question, whole_law = question.about(law), law
     law = law.alone
     everything = ways(question, law.requirements)
@@ -475,6 +482,17 @@ def _reaching(
         if question.power is None or tried[-1].power.value >= question.power:
             return tried[-1]
     return max(tried, key=lambda option: option.power.value)
+
+
+def _check_units(law: Law, question: Question) -> None:
+    """Refuse losses of 0 and 1 where units are clusters: their means spread far less."""
+    counted = [r.name for r in law.every if r.two_valued]
+    if counted and not sees_losses(question.design):
+        raise RegistryError(
+            f"{', '.join(counted)}: two-valued, and the units of this design are clusters, whose "
+            "means are not: leave two_valued out, and give margins, standard deviations and pilot "
+            "losses as those of cluster means"
+        )
 
 
 def _need(option: Option) -> tuple[int, int, int]:

@@ -143,9 +143,8 @@ def _chosen_lines(found: Recommendation) -> list[str]:
     lines += _group_words(law)
     if found.question.unit == "clusters":
         lines.append(
-            "The unit is the cluster, and its loss the mean over its records, which the binomial "
-            "test does not cover. Assumed two-valued losses are taken as lost on whole clusters, "
-            "which needs the most clusters: sd=, or pilots with a row a cluster, plan with fewer."
+            "The unit is the cluster, and its loss the mean over its records: margins and standard "
+            "deviations are those of cluster means, and pilot losses have a row a cluster."
         )
     if found.question.digits is not None:
         lines.append(

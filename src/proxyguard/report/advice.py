@@ -34,7 +34,7 @@ from proxyguard.plan.question import (
     about_one_release,
 )
 from proxyguard.plan.recommend import recommend
-from proxyguard.registry.design import Design, clusters_of, tests_excess
+from proxyguard.registry.design import Design, clusters_of, sees_losses, tests_excess
 from proxyguard.registry.parts import DIGITS as DISCLOSED
 from proxyguard.registry.parts import least_digits, useful_digits
 from proxyguard.registry.requirement import Form, Requirement
@@ -486,8 +486,11 @@ def law_of(case: AdviceCase) -> Law:
     valid = case.means[case.valid]
     ordered = valid[np.argsort(case.margins.min(axis=1), kind="stable")]
     parts = np.array_split(ordered, min(KINDS, len(ordered)))
+    requirements = case.requirements
+    if not sees_losses(case.design):  # the estimates are of cluster means, which are no counts
+        requirements = tuple(replace(r, two_valued=False) for r in requirements)
     return estimated_law(
-        case.requirements, means=np.array([part.mean(axis=0) for part in parts]),
+        requirements, means=np.array([part.mean(axis=0) for part in parts]),
         chances=[case.reliability * len(part) / len(ordered) for part in parts],
         deviations=[float(d) for d in case.deviations],
         origin="estimates of this target taken for the truth",
