@@ -258,7 +258,7 @@ def test_rounded_figures_are_not_counted_against_a_limit(tmp_path: Path) -> None
     audit.run()
     assert [line for line in audit.check().warnings if "rounds against the claim" in line] == said
     page = audit.folder.read("report.html").decode()
-    assert "estimate / upper bound" not in page
+    assert "estimates below the limit" not in page
     assert "estimates, rounded up, and the limit" in page
     assert "pg-above" not in page.partition("</style>")[2]
     assert "in steps of 0.1 of" in page

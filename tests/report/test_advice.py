@@ -247,9 +247,9 @@ def test_words_come_from_recorded_sizes_and_nothing_is_simulated(
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "planned as direct, sharp, tests: empirical bernstein, if this"),
-        ({"sequential": True}, "; with decided once after all draws instead of look by look, if"),
-        ({"unequal": True}, "; with equal shares of the error budget, if"),
+        ({}, "It is planned as direct, sharp, tests: empirical bernstein; the chance is"),
+        ({"sequential": True}, "; with decided once after all draws instead of look by look; the"),
+        ({"unequal": True}, "; with equal shares of the error budget; the"),
     ],
     ids=["same", "sequential", "shares"],
 )
@@ -317,7 +317,7 @@ def test_the_advice_says_how_its_chance_was_computed() -> None:
     alone = advise(unsettled(requirements=(exact,), means=unsettled().means[:, :1],
                              deviations=np.array([0.44])))  # fmt: skip
     assert (alone.targets, alone.power_error) == (0, 0.0)
-    assert "(a sum over all outcomes), planned" in alone.sentence
+    assert "; the chance is a sum over all outcomes. " in alone.sentence
 
 
 SHARE = pg.Requirement(name="share", low=0, high=1, limit=0.1, two_valued=True)

@@ -105,7 +105,8 @@ def test_an_audit_without_a_guarantee_is_named_and_left_out_of_what_holds_togeth
     assert "No guarantee remains for seen" in words
     assert "the 2 audits that have one" in words
     assert "hold together with 90 % confidence" in words  # two errors of 5 %, not three
-    assert "No guarantee remains: the target was seen before." in comparison_page(found)
+    said = "<strong>No guarantee remains</strong>: the target was seen before."
+    assert said in unmarked(comparison_page(found))
     none = compare([lost, audit("too", 0.2, guarantee="no: also seen")])
     assert "hold together with" not in " ".join(none.warning)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from fractions import Fraction
 from time import process_time
@@ -201,7 +202,11 @@ def test_failed_and_repeated_draws_are_counted() -> None:
     failed = {"good": (Failure(seed=4, status="timeout", error="slow"),)}
     sealed = sealed_as(sources, predicate_of(sources, failed=failed))
     report = build_report(replace(sealed, manifest=manifest_of({"good": draws})))
-    assert table(report, "Draws").rows == (("good", "4", "1 timeout", "1", "0", "7 to 9", ""),)
+    row = ("good", "4", "1 timeout", "1", "0", "7 to 9", "")
+    assert table(report, "Rows and models").rows == (row,)
+    alike = manifest_of({"good": draws[:2]})
+    (of_one_size,) = table(build_report(replace(sealed, manifest=alike)), "Rows and models").rows
+    assert of_one_size[5] == "7"
     assert table(report, "Failed draws").rows == (("good", "4", "timeout", "slow"),)
 
 
@@ -379,8 +384,17 @@ def test_a_lost_guarantee_stands_on_every_card() -> None:
     said = "No guarantee remains: the target was seen before."
     assert all(verdict.warning == said for verdict in report.verdicts)
     page = unmarked(to_html(report, sources))
-    assert page.count(said) == 1
-    assert page.index(said) < page.index("<h3>good</h3>")
+    shown = said.replace("No guarantee remains", "<strong>No guarantee remains</strong>")
+    assert page.count(shown) == 1
+    assert page.index(shown) < page.index("<h3>good</h3>")
+    # In bold stands what tells lines apart, and no line as a whole.
+    assert not re.search(r"<(p|li|dd)[^>]*>\s*<strong>[^<]*[ ][^<]*</strong>\s*</\1>", page)
+    assert "<dd><strong>no</strong>: the target was seen before</dd>" in page
+    markdown = to_markdown(report)
+    assert "**No guarantee remains**: the target was seen before." in markdown
+    assert not [
+        line for line in markdown.splitlines() if re.fullmatch(r"\*\*[^*]* [^*]*\*\*", line)
+    ]
     # Neither green nor the words of a finding by themselves.
     assert 'class="pg-verdict pg-is-validated"' not in page
     assert page.count("No guarantee remains. With one this would read: ") == 3

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+import proxyguard as pg
 from proxyguard.documents.evidence import Derived, GroupEvidence
 from proxyguard.report import html as picker
-from proxyguard.report.evidence import left_out, nearest_limits
+from proxyguard.report.evidence import left_out, nearest_limits, requirement_table
+from proxyguard.report.sources import sources_of
 
 
 def group_of(requirements: int, releases: int = 3, **changes: Any) -> GroupEvidence:
@@ -52,3 +55,26 @@ def test_a_list_of_releases_has_the_columns_that_are_asked_for() -> None:
     columns, rows = picker._estimates(group_of(5), nearest_limits(group_of(5), 2), units)
     assert columns == ["release", "cell 3 (limit 0.5)", "cell 4 (limit 0.5 kg)"]
     assert [len(row) for row in rows] == [3, 3, 3]
+
+
+def test_a_table_of_requirements_says_each_thing_in_a_column_of_its_own() -> None:
+    losses = np.random.default_rng(1).random((3, 1200, 1))
+    limit = pg.Requirement(name="risk", low=0.0, high=1.0, limit=0.6)
+    sources = sources_of(pg.certify(losses, [limit], reliability_target=0.5, seed=1))
+    ((name, group),) = sources.groups.items()
+    # One upper bound that a double alone tells from the limit, one on it, one above it.
+    derived = group.derived.model_copy(update={"upper": ((0.6 - 2e-16,), (0.6,), (0.7,))})
+    near = {name: group.model_copy(update={"derived": derived})}
+    shown = requirement_table(replace(sources, groups=near), name)
+    assert shown.columns == (
+        "requirement", "limit", "records", "least estimate", "mean", "largest",
+        "largest upper bound, simultaneous for all",
+        "estimates below the limit", "upper bounds below it", "test",
+    )  # fmt: skip
+    (row,) = shown.rows
+    assert row[2] == "1,200"
+    assert row[6:9] == ("0.7000", "3 of 3", "1 of 3")
+    only = derived.model_copy(update={"upper": ((0.6 - 2e-16,),) * 3})
+    alone = {name: group.model_copy(update={"derived": only})}
+    (row,) = requirement_table(replace(sources, groups=alone), name).rows
+    assert row[6] == "just below 0.6"

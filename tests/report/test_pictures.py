@@ -404,4 +404,4 @@ def test_long_headings_have_two_lines_and_keep_both_ends() -> None:
 def test_a_picture_names_the_releases_at_its_ends() -> None:
     picture = release_picture("risk", 0.5, ["a.csv", "b.csv", "c.csv"], [0.3, 0.1, 0.2], [None] * 3)
     words = [mark.text for mark in picture.marks if isinstance(mark, Writing)]
-    assert "sorted: b.csv to a.csv" in words
+    assert "releases by estimate, b.csv to a.csv" in words

@@ -9,7 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from math import ceil, floor, inf, log10
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from proxyguard.evidence.component import UNBOUNDED
 from proxyguard.modes.evidence import Decision, ReliabilityBound
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
     from proxyguard.certificate.releases import NamedVerdict, ReleaseCertificate
     from proxyguard.certificate.sequential import CandidateStream, SequentialAudit
+    from proxyguard.documents.certificate import VerdictRecord
     from proxyguard.evidence.releases import ReleaseEvidence
 
 ASSERTED = "choices asserted by the caller: nothing was registered or sealed before the losses"
@@ -264,22 +265,6 @@ def mechanism_sentence(certificate: Certificate) -> str:
     )
 
 
-class SaidVerdict(Protocol):
-    """A verdict, in memory or as it was sealed."""
-
-    @property
-    def mechanism(self) -> str:
-        """What it is about."""
-
-    @property
-    def decision(self) -> Decision:
-        """What is decided."""
-
-    @property
-    def sentence(self) -> str:
-        """The decision in words."""
-
-
 def decisions_words(decisions: Collection[Decision], noun: str) -> str:
     """Return how many verdicts there are of each kind.
 
@@ -303,7 +288,7 @@ def _few(lines: Iterable[str], what: str, where: str = ALL_OF_THEM) -> list[str]
 
 
 def verdicts_text(
-    verdicts: Sequence[SaidVerdict], noun: str = "verdict", where: str = ALL_OF_THEM
+    verdicts: Sequence[Certificate | VerdictRecord], noun: str = "verdict", where: str = ALL_OF_THEM
 ) -> str:
     """Return verdicts with their sentences; of many their counts and the worst of them.
 

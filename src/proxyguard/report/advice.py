@@ -220,8 +220,8 @@ class Unsettled(AdviceCase):
         return (
             f"On a fresh target, about {sizes.n:,} {self.unit} (here {self.n:,}) and "
             f"{sizes.R:,} draws (here {self.releases:,}) would validate with a chance of "
-            f"{sizes.power:.2f} ({_computed(self, sizes)}), {_how(sizes)}{differs}, if this "
-            f"target's estimates were the truth: {valid}. {least} {NO_PROMISE}"
+            f"{sizes.power:.2f}, if this target's estimates were the truth: {valid}. It is "
+            f"{_how(sizes)}{differs}; the chance is {_computed(self, sizes)}. {least} {NO_PROMISE}"
         )
 
 
@@ -282,9 +282,9 @@ class UnsettledRelease(AdviceCase):
             return f"{said} No size is advised: {why}. This is no certified statement."
         return (
             f"{said} On a fresh target, about {sizes.n:,} {self.unit} (here {self.n:,}) "
-            f"would validate it with a chance of {sizes.power:.2f} ({_computed(self, sizes)}), "
-            f"tested by {way_of(sizes).tests.replace('_', ' ')}, if this target's estimates were "
-            f"the truth. {NO_PROMISE}"
+            f"would validate it with a chance of {sizes.power:.2f}, if this target's estimates "
+            f"were the truth. It is tested by {way_of(sizes).tests.replace('_', ' ')}; the chance "
+            f"is {_computed(self, sizes)}. {NO_PROMISE}"
         )
 
     def _in_the_way(self) -> str:

@@ -435,7 +435,9 @@ def release_picture(
     else:
         marks += _curve(at, limit, sorted(estimates), digits is None)
     marks.append(Line(LEFT, at(limit), RIGHT, at(limit), "limit"))
-    ends = f"sorted: {releases[order[0]]} to {releases[order[-1]]}" if R > 1 else releases[0]
+    ends = releases[0]
+    if R > 1:
+        ends = f"releases by estimate, {releases[order[0]]} to {releases[order[-1]]}"
     over = f"{beyond} beyond the scale" if beyond else ""
     room = RIGHT - LEFT - (text_width(over, 12.0) + 12.0 if beyond else 0.0)
     words = shorten(ends, room)

@@ -207,6 +207,7 @@ def _tables(
         record.reference_table(sources),
         record.plan_table(sources),
         record.sequential_table(sources),
+        record.privacy_table(sources.predicate),
         record.epsilon_table(sources.predicate),
         record.status_table(sources.predicate),
         record.stated_table(sources.predicate),
@@ -338,14 +339,18 @@ def _about(sources: Sources) -> list[str]:
             "and not about what made it. Conditional on the source table; the learning procedure "
             "and its settings."
         )
+    alike: dict[str, list[str]] = {}
     for mechanism in drawn:
         redrawn = "; ".join(predicate.redraws[mechanism]) or "nothing that is known here"
         fixed = "; ".join(predicate.conditional_on[mechanism])
-        lines.append(f"{mechanism}: every draw redraws {redrawn}. Conditional on {fixed}.")
-    for mechanism, costs in sorted((predicate.privacy or {}).items()):
-        lines += [f"Privacy of {mechanism}: {line}" for line in costs]
+        said = f"every draw redraws {redrawn}. Conditional on {fixed}."
+        alike.setdefault(said, []).append(mechanism)
+    lines += [f"{'; '.join(names)}: {said}" for said, names in alike.items()]
     if predicate.privacy:
-        lines.append("Privacy is as the mechanism states it; the audit does not measure it.")
+        lines.append(
+            "Privacy is as the mechanism states it (Privacy as stated, below); the audit does not "
+            "measure it."
+        )
     lines += [record.sentence for record in predicate.epsilon or ()]
     lines += _cell_words(sources)
     if len(drawn) > 1:

@@ -45,6 +45,10 @@ from proxyguard.report.sources import (
 
 # Requirements that a table on a page has room for.
 MOST_ROWS = 100
+# Decimals that a reader tells from each other.
+MOST_DECIMALS = 9
+# Rules of limits that say nothing: a table in which all are such has no column for them.
+PLAIN_RULES = ("as declared", "as given", "")
 
 
 def binding_of(name: str, group: GroupEvidence, failed: set[str]) -> ReportBinding | None:
@@ -200,27 +204,32 @@ def requirement_table(sources: Sources, name: str) -> ReportTable:
     estimates, upper = _array(group.derived.estimates), _array(group.derived.upper)
     rows, places = [], nearest_limits(group, MOST_ROWS)
     exact = rounding_digits(sources) is None  # rounded figures are counted against no limit
+    ruled = any(by_declared(rules, group.requirements[j]) not in PLAIN_RULES for j in places)
     for j in places:
         requirement, estimate = group.requirements[j], estimates[:, j]
         limit = float(group.limits[j])
-        met, below = (int(np.count_nonzero(column < limit)) for column in (estimate, upper[:, j]))
+        met, below = (
+            f"{np.count_nonzero(column < limit):,} of {len(column):,}"
+            for column in (estimate, upper[:, j])
+        )
         rows.append((
-            requirement, f"{limit:g}{units[j]}", by_declared(rules, requirement),
-            str(group.columns[j].n) if group.columns else "",  # collective: one batch each
-            cut(estimate.min(), up=False, than=limit),
-            cut(fsum(estimate) / len(estimate), up=True, than=limit),
-            cut(estimate.max(), up=True, than=limit),
+            requirement, f"{limit:g}{units[j]}",
+            *([by_declared(rules, requirement)] if ruled else []),
+            f"{group.columns[j].n:,}" if group.columns else "",  # collective: one batch each
+            _near(estimate.min(), limit, up=False),
+            _near(fsum(estimate) / len(estimate), limit),
+            _near(estimate.max(), limit),
             "none" if group.derived.bounds_tests[j].endswith(UNBOUNDED)
-            else cut(upper[:, j].max(), up=True, than=limit),
-            *([f"{met} / {below} of {len(estimate)}"] if exact else []), group.tests[j],
+            else _near(upper[:, j].max(), limit),
+            *([met, below] if exact else []), group.tests[j],
         ))  # fmt: skip
     sure = bounds_words(name, group, sources.verdict(name))
     level = "simultaneous for all" if "at once with" in sure else "each by itself"
     return table(
         f"Requirements: {name}",
-        ("requirement", "limit", "limit's rule", sources.counted(name), "least", "mean", "largest",
-         f"largest upper bound, {level}",
-         *([f"estimate / upper bound, {level}, below the limit"] if exact else []), "test"),
+        ("requirement", "limit", *(["limit's rule"] if ruled else []), sources.counted(name),
+         "least estimate", "mean", "largest", f"largest upper bound, {level}",
+         *(["estimates below the limit", "upper bounds below it"] if exact else []), "test"),
         rows,
         f"Estimates over the releases. {sure}; they are for reading and decide nothing."
         + rounded_words(sources) + left_out(group, len(places)),
@@ -234,21 +243,19 @@ def answer_table(sources: Sources, name: str) -> ReportTable:
     shown whose answers are the furthest apart.
     """
     releases = sources.groups[name].releases
-    rows: list[tuple[str, ...]] = []
-    room: list[float] = []
+    rows: list[tuple[float, tuple[str, ...]]] = []
     for asked in answers_of(sources, name):
         each = [(release, (a,)) for release, a in zip(releases, asked.answers, strict=True)]
         for called, some in each if sources.family else [(f"{len(releases):,}", asked.answers)]:
-            rows.append(_answer_row(asked, called, some))
-            room.append(max((abs(a.apart) for a in some if a.apart is not None), default=inf))
-            room[-1] /= -asked.limit
-    shown = sorted(sorted(range(len(rows)), key=room.__getitem__)[:MOST_ROWS])
+            apart = max((abs(a.apart) for a in some if a.apart is not None), default=inf)
+            rows.append((-apart / asked.limit, _answer_row(asked, called, some)))
+    shown = sorted(sorted(range(len(rows)), key=lambda k: rows[k][0])[:MOST_ROWS])
     more = len(rows) - len(shown)
     return table(
         f"Answers: {name}",
         ("query", "release" if sources.family else "releases", "release's answer",
          "target's answer", "difference", "limit"),
-        [rows[k] for k in shown],
+        [rows[k][1] for k in shown],
         "A difference is the target's answer less the release's; it is an estimate and decides "
         "nothing." + rounded_words(sources)
         + (f" {more:,} more rows, with smaller differences, are in report.csv." if more else ""),
@@ -265,13 +272,11 @@ def _answer_row(asked: QueryAnswers, called: str, some: Sequence[ReleaseAnswer])
     lacking = "no answer" if silent == len(some) else f"{silent} without one" if silent else ""
     said = _span([f"{scale * answer:z.{digits}f}" for answer in released], unit)
     return (
-        asked.query,
-        called,
-        ", ".join(filter(None, (said, lacking))),
+        asked.query, called, ", ".join(filter(None, (said, lacking))),
         "" if asked.target is None else f"{scale * asked.target:z.{digits}f}{unit}",
         _span([_difference(scale * d, limit, digits) for d in differences], apart),
         f"{limit:.10g}{apart}",
-    )
+    )  # fmt: skip
 
 
 def _difference(apart: float, limit: float, digits: int) -> str:
@@ -287,6 +292,14 @@ def _span(written: Sequence[str], unit: str) -> str:
         return ""
     ends = dict.fromkeys((written[0], written[-1]))
     return f"{' to '.join(ends)}{unit}"
+
+
+def _near(number: float, limit: float, *, up: bool = True) -> str:
+    """Return a number as `cut` does; one that only a double tells from its limit is said to be."""
+    shown = cut(number, up=up, than=limit)
+    if len(shown.partition(".")[2]) <= MOST_DECIMALS:
+        return shown
+    return f"just {'below' if number < limit else 'above'} {limit:g}"
 
 
 def rounded_words(sources: Sources) -> str:

@@ -62,6 +62,8 @@ MOST_COLUMNS = 40
 CARDS = 12
 # Verdicts that a table of Markdown has room for.
 MOST_LISTED = 50
+# Letters before a colon that are set in bold.
+MOST_BOLD = 40
 # Sections that are tables alone, in their order.
 TABLE_SECTIONS = (
     ("draws", "Draws"),
@@ -202,8 +204,30 @@ def environment() -> Environment:
         "interval": interval_of,
         "waterfalls": waterfalls_of,
         "unbroken": lambda words: words.replace(" %", "\N{NO-BREAK SPACE}%"),
+        "led": _led,
+        # Between sentences, and in no number, name or abbreviation of ours.
+        "sentences": lambda words: re.split(r"(?<=[.?!]) (?=[A-Z])", words),
     }
     return compiled
+
+
+def _lead(words: str) -> tuple[str, str]:
+    """Return what is set in bold of a line, and the rest of it.
+
+    That is what stands before its first colon, where that is short, or a single word: a paragraph
+    that is all in bold is read by nobody.
+    """
+    lead, colon, rest = words.partition(": ")
+    short = len(lead) <= MOST_BOLD if colon else " " not in words
+    return (lead, colon + rest) if short else ("", words)
+
+
+def _led(words: str) -> Markup:
+    """Return a line with its lead in bold."""
+    from markupsafe import Markup
+
+    lead, rest = map(_visible, _lead(words))
+    return Markup("<strong>{}</strong>{}" if lead else "{}{}").format(lead, rest)
 
 
 def _visible(shown: object) -> object:
@@ -561,7 +585,8 @@ def to_markdown(report: Report) -> str:
     else:
         lines += _many_verdicts(report.verdicts)
     lines += ["## What was required of a release", "", *_bullets(report.required), ""]
-    lines += [f"**Guarantee: {_escaped(report.guarantee)}.** *{_escaped(report.attestation)}.*", ""]
+    lines += [f"Guarantee: {_led_markdown(report.guarantee)}.", ""]
+    lines += [f"Attestation: {_escaped(report.attestation)}.", ""]
     lines += [f"**On condition:** {_escaped(condition)}.\n" for condition in report.conditions]
     lines += ["## What this is about", "", *_bullets(report.about)]
     if report.advice:
@@ -583,8 +608,8 @@ def _verdict_lines(verdict: ReportVerdict) -> list[str]:
     return [
         f"## {verdict.decision}: {_escaped(verdict.name)}",
         "",
-        *([f"**{_escaped(verdict.warning)}**", ""] if verdict.warning else []),
-        f"**{_escaped(verdict.sentence)}**",
+        *([_led_markdown(verdict.warning), ""] if verdict.warning else []),
+        _escaped(verdict.sentence),
         "",
         *_bullets(verdict.lines),
         *_bullets([verdict.together] if verdict.together else []),
@@ -607,7 +632,13 @@ def _many_verdicts(verdicts: Sequence[ReportVerdict]) -> list[str]:
     )
     # A reason is about the whole audit, and stands once.
     warning = verdicts[0].warning
-    return [*([f"**{_escaped(warning)}**", ""] if warning else []), *_table(first)]
+    return [*([_led_markdown(warning), ""] if warning else []), *_table(first)]
+
+
+def _led_markdown(words: str) -> str:
+    """Return a line with its lead in bold."""
+    lead, rest = map(_escaped, _lead(words))
+    return f"**{lead}**{rest}" if lead else rest
 
 
 def comparison_markdown(comparison: Comparison) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
-from math import floor, fsum
+from math import ceil, floor, fsum
 
 from proxyguard.certificate.wording import CHOSEN_AFTER_OPENING
 from proxyguard.documents.certificate import (
@@ -41,13 +41,15 @@ from proxyguard.documents.ledger import (
 from proxyguard.documents.registry import DrawnMechanism, Facts
 from proxyguard.documents.releases import AnyDraw, DrawnRelease, GivenRelease
 from proxyguard.exact.sequential import sharp_boundary
-from proxyguard.printable import shortly
+from proxyguard.printable import shortly, some
 from proxyguard.registry.parts import ClaimPart
 from proxyguard.registry.test import Bound
 from proxyguard.report.sources import Entries, Sources, rounding_digits, table
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.lineage import worst_met
 
+# Columns that a sentence names.
+MOST_TOLD = 12
 # The steps whose time is shown, in words.
 TIMED_STEPS = {
     Stage.DEVELOPED: "rules and pilots on development data",
@@ -91,6 +93,21 @@ def draws_of(sources: Sources) -> dict[str, Sequence[AnyDraw]]:
     return {only: committed}
 
 
+def maker(sources: Sources) -> str:
+    """Return what the rows of tables about draws are: mechanisms, or releases that are named."""
+    return "mechanism" if sources.family is None else "release"
+
+
+def privacy_table(predicate: Predicate | None) -> ReportTable:
+    """Return what mechanisms state of the privacy of their releases."""
+    stated = {} if predicate is None else predicate.privacy or {}
+    return table(
+        "Privacy as stated", ("mechanism", "what it states"),
+        [(mechanism, line) for mechanism, lines in sorted(stated.items()) for line in lines],
+        "Stated by the mechanism; the audit does not measure it.", "privacy",
+    )  # fmt: skip
+
+
 def health_table(sources: Sources) -> ReportTable:
     """Return how many draws there are, failed, and repeat each other.
 
@@ -100,7 +117,7 @@ def health_table(sources: Sources) -> ReportTable:
     rows = []
     for name, draws in draws_of(sources).items():
         made = [draw for draw in draws if isinstance(draw, DrawnRelease)]
-        sizes = sorted(draw.rows for draw in made)
+        sizes = sorted({draw.rows for draw in made})
         chosen = Counter(draw.selected for draw in made if draw.selected)
         states = Counter(draw.status for draw in draws)
         bad = {state: count for state, count in states.items() if state not in ("drawn", "given")}
@@ -108,12 +125,12 @@ def health_table(sources: Sources) -> ReportTable:
             name, str(len(draws)),
             ", ".join(f"{count} {state}" for state, count in sorted(bad.items())) or "0",
             str(_copies(draw.content for draw in made)), str(_copies(draw.model for draw in made)),
-            f"{sizes[0]:,} to {sizes[-1]:,}" if sizes else "",
-            ", ".join(f"{model} {count}" for model, count in sorted(chosen.items())),
+            " to ".join(f"{size:,}" for size in (*sizes[:1], *sizes[1:][-1:])),
+            ", ".join(f"{model} ({count:,})" for model, count in sorted(chosen.items())),
         ))  # fmt: skip
     return table(
-        "Draws",
-        ("mechanism", "draws", "not drawn", "same table as another", "same model",
+        "Rows and models",
+        (maker(sources), "draws", "not drawn", "same table as another", "same model",
          "rows of a release", "model chosen"),
         rows, "A failed draw counts as a release with the worst loss everywhere.", "draws",
     )  # fmt: skip
@@ -182,6 +199,14 @@ def _copies(digests: Iterable[str | None]) -> int:
     return counts.total() - len(counts)
 
 
+_GUARDS = {
+    "landlock": "Landlock: the kernel let a draw read code, the development part and what is "
+    "registered, nothing else.",
+    "audit hook": "Audit hook: Python refused the target's files, the ledger and the keys; native "
+    "code could have read them.",
+}
+
+
 def guard_table(sources: Sources) -> ReportTable:
     """Return what kept draws from reading the target, and what else they were allowed to read.
 
@@ -199,13 +224,10 @@ def guard_table(sources: Sources) -> ReportTable:
         if held:
             words = ", ".join(f"{count} by {guard}" for guard, count in sorted(held.items()))
             rows.append((name, words, allowed.get(name.rpartition("/")[2], "")))
+    meant = [words for guard, words in _GUARDS.items() if any(guard in row[1] for row in rows)]
     return table(
-        "What held the draws", ("mechanism", "draws held", "registered to be read besides"), rows,
-        "Landlock: the kernel let a draw read code, the development part and what is "
-        "registered, nothing else. Audit hook: Python refused the target's files, the ledger and "
-        "the keys; native code could have read them. The same held others' generators "
-        "where a command asked them to describe themselves. The record is the author's.",
-        "draws",
+        "What held the draws", (maker(sources), "draws held", "registered to be read besides"),
+        rows, " ".join([*meant, "The record is the author's."]), "draws",
     )  # fmt: skip
 
 
@@ -264,7 +286,7 @@ def times_table(ledger: Entries) -> ReportTable:
         before = now
     return table(
         "Times", ("step", "at the most"),
-        [(TIMED_STEPS[stage], f"{took:,.0f} s") for stage, took in seconds.items()],
+        [(TIMED_STEPS[stage], f"{max(1, ceil(took)):,} s") for stage, took in seconds.items()],
         "From one entry of the ledger to the next, waiting included; single draws are not "
         "timed, so that the same seeds leave the same record.",
         "draws",
@@ -727,8 +749,8 @@ def clear_words(sealed: Sealed) -> list[str]:
     """Return which records lie in the folder in clear, a sentence for each member."""
     return [
         f"{name}: development/ holds {sum(member.development.values()):,} records in clear, "
-        f"with the columns {', '.join(column for column, _ in member.kinds)}: whoever gets the "
-        "folder gets them"
+        f"with the columns {some([column for column, _ in member.kinds], MOST_TOLD)}: whoever "
+        "gets the folder gets them"
         for name, member in sealed.members.items()
         if member.development
     ]

@@ -461,12 +461,10 @@ def answers_of(sources: Sources, name: str) -> list[QueryAnswers]:
                 # Of two rounded excesses the ratio would be far less certain than either.
                 answers = [ReleaseAnswer(answer.release, None) for answer in answers]
             target = next((c + d for c, d in answers if c is not None and d is not None), None)
+            share, places_of = bool(query.cell), (above, below)
             told.append(
-                QueryAnswers(
-                    query.name, bool(query.cell), unit, limit, tuple(answers), target,
-                    (above, below),
-                )
-            )  # fmt: skip
+                QueryAnswers(query.name, share, unit, limit, tuple(answers), target, places_of)
+            )
     return told
 
 
@@ -477,13 +475,10 @@ def _answer(
     above, below = (float(estimate) for estimate in estimates)
     width = 1.0 if query.per is not None else query.high - query.low
     # One of them is below 0 where a release answers: without an answer both are the worst.
-    if min(above, below) >= width:
+    if min(above, below) >= width or (column.answer is None and column.ends is None):
         return ReleaseAnswer(None, None)
-    if column.answer is not None:
-        answer: float | None = float(column.answer[r])
-    elif column.ends is None:
-        return ReleaseAnswer(None, None)
-    else:
+    answer = None if column.answer is None else float(column.answer[r])
+    if column.ends is not None:
         low, high = (width * (2.0 * float(end[r]) - 1.0) for end in column.ends)
         answer = query.answer_of(low, high, limit)
     if answer is None or query.per is None:

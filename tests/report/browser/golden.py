@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).with_name("golden")
 SHOTS = {
-    "phone": (390, 3400, "light"),
+    "phone": (390, 4400, "light"),
     "tablet": (820, 2600, "light"),
     "desktop": (1280, 2400, "light"),
     "dark": (1280, 2400, "dark"),
