@@ -97,6 +97,16 @@ def test_a_term_is_asked_for_and_a_slip_is_answered_with_what_is_spelled_alike()
     assert "reliability" in CliRunner().invoke(app, ["explain"]).output
     # The word that a page explains, as it stands there.
     assert explain("relative-transfer") == explain("relative requirement")
+    # In the singular or the plural, and the verbs of the command line.
+    assert explain("cluster") == explain("clusters")
+    assert explain("reserve.row").text == explain("target.reserve.rows").text
+    assert explain("amendments") == explain("amendment")
+    assert explain("ledgers").text == explain("ledger").text
+    amend = CliRunner().invoke(app, ["explain", "amend"])
+    assert amend.output.startswith("The command proxyguard amend: Register audit.toml as it")
+    grant = CliRunner().invoke(app, ["explain", "grant"]).output.splitlines()
+    assert [line.partition(":")[0] for line in grant][1:] == ["The command proxyguard grant"]
+    assert "proxyguard rotate-key" in CliRunner().invoke(app, ["explain", "rotate-key"]).output
     with pytest.raises(RegistryError, match="did you mean slack"):
         explain("slak")
     with pytest.raises(RegistryError, match="none is spelled alike"):

@@ -226,7 +226,8 @@ def status(folder: show.Folder, json: show.Json = False) -> None:
 
 def explain(
     words: Annotated[list[str] | None, typer.Argument(
-        metavar="TERM", help="A term, or a key of audit.toml; left out, all terms are listed.")
+        metavar="TERM",
+        help="A term, a key of audit.toml, or a command; left out, all terms are listed.")
     ] = None,
     json: show.Json = False,
 ) -> None:  # fmt: skip
@@ -237,7 +238,12 @@ def explain(
         told = list(glossary.terms())
         lines = [f"{term.name}: {term.text}" for term in told]
     else:
-        told = [glossary.explain(" ".join(words))]
+        from proxyguard.cli.main import app  # which knows this verb, among all
+
+        told = [glossary.explain(" ".join(words), {
+            str(verb.name): str(verb.callback.__doc__).partition("\n")[0]
+            for verb in app.registered_commands if verb.callback is not None
+        })]  # fmt: skip
         lines = told[0].text.splitlines()
     show.answer(json, {term.name: term.text for term in told}, lines)
 

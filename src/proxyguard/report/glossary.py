@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
@@ -60,13 +60,15 @@ def _by_name() -> dict[str, Term]:
     return forms | named | {_plain(term.name): term for term in terms()}
 
 
-def explain(asked: str) -> Term:
+def explain(asked: str, commands: Mapping[str, str] | None = None) -> Term:
     """Return a term, or a key of ``audit.toml`` with what the schema says of it.
 
     Parameters
     ----------
     asked
-        A term, in any case, with spaces, hyphens or underscores.
+        A term, in any case and number, with spaces, hyphens or underscores.
+    commands
+        What each command does, which is said of its name too.
 
     Returns
     -------
@@ -84,20 +86,32 @@ def explain(asked: str) -> Term:
     'favorable score'
     """
     asked = _plain(asked)
+    verbs = {
+        _plain(name): f"The command proxyguard {name}: {words}"
+        for name, words in (commands or {}).items()
+    }
+    for spelt in (asked, f"{asked}s", asked.removesuffix("s"), f"{asked.removesuffix('ies')}y"):
+        term = _explained(spelt, verbs)
+        if term is not None:
+            return term
+    names = {*_by_name(), *(_plain(path.rpartition(".")[2]) for path, _ in keys()), *verbs}
+    near = get_close_matches(asked, sorted(names), n=3, cutoff=0.6)
+    hint = f"did you mean {', '.join(near)}?" if near else "none is spelled alike."
+    raise RegistryError(f"no term {asked!r}; {hint} `proxyguard explain` lists all terms")
+
+
+def _explained(asked: str, verbs: Mapping[str, str]) -> Term | None:
+    """Return what is known of a name as a term, a key and a command; nothing of no such name."""
     known = _by_name().get(asked)
     said: dict[str, list[str]] = {}
     for path, sentence in keys():
         if f".{_plain(path)}".endswith(f".{asked}"):  # "alpha" and "claim.alpha" mean this key
             said.setdefault(sentence, []).append(path)
     lines = [f"{', '.join(paths)} in audit.toml: {words}" for words, paths in said.items()]
+    lines += [verbs[asked]] if asked in verbs else []
     if known is not None:
         return replace(known, text="\n".join([known.text, *lines]))
-    if lines:
-        return Term(name=asked, text="\n".join(lines))
-    names = {*_by_name(), *(_plain(path.rpartition(".")[2]) for path, _ in keys())}
-    near = get_close_matches(asked, sorted(names), n=3, cutoff=0.6)
-    hint = f"did you mean {', '.join(near)}?" if near else "none is spelled alike."
-    raise RegistryError(f"no term {asked!r}; {hint} `proxyguard explain` lists all terms")
+    return Term(name=asked, text="\n".join(lines)) if lines else None
 
 
 def _plain(name: str) -> str:
