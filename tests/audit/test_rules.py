@@ -543,6 +543,7 @@ def test_a_target_that_was_sealed_before_and_never_opened_is_fresh(tmp_path: Pat
     first = sealed_audit(tmp_path, *WHOLE)
     second = sealed_audit(tmp_path, *WHOLE, name="second")
     second.register()
+    assert any("opened first has the guarantee" in words for words in second.check().warnings)
     status = finish(second)["claim_status"]
     assert status["guarantee"] == "yes"
     assert status["evidence"] == "prospective audit of a sealed target"

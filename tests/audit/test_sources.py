@@ -288,7 +288,9 @@ def test_more_draws_than_files_are_not_registered(make: Callable[..., Audit]) ->
 
 
 @pytest.mark.usefixtures("here")
-def test_a_stand_in_that_was_replaced_is_not_drawn(make: Callable[..., Audit], data: Path) -> None:
+def test_a_stand_in_that_was_replaced_is_not_drawn(
+    make: Callable[..., Audit], data: Path, forge: Any
+) -> None:
     put(data / "stand-in.csv", lines(80, 70))
     mechanism = DECLARATION[DECLARATION.index("[[mechanism]]") : DECLARATION.index("[claim]")]
     text = DECLARATION.replace(
@@ -301,6 +303,12 @@ def test_a_stand_in_that_was_replaced_is_not_drawn(make: Callable[..., Audit], d
     audit.amend("the right file")
     audit.draw()
     assert audit.verify().good
+    # It was not drawn, so that no message calls it by a seed.
+    forge.manifest(
+        audit, lambda m: m["members"]["target"]["given"]["draws"][0].update(content="f" * 64)
+    )
+    problems = [finding.problem for finding in audit.verify().findings]
+    assert any(p.startswith("given: the release is another than") for p in problems), problems
 
 
 def test_a_draw_of_a_stand_in_that_stops_says_what_can_still_be_done(

@@ -811,6 +811,8 @@ class _Checker:
         # Records that another audit has sealed, too: whichever opens them first, the other loses.
         others = [o for o in overlaps if o.shared and o.role == "target" and not o.same_audit]
         words = lineage_words(overlaps, declaration.name)
+        if others and not any(o.opened for o in others):
+            words += ": whichever folder is opened first has the guarantee, and no other"
         (self.result.warnings if others else self.result.facts).append(words)
         self._lose_guarantee(lineage_warnings(declaration, overlaps))
 

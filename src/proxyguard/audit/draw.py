@@ -406,7 +406,7 @@ class PendingDraws:
         """Keep what was made of a seed, unless it is no draw of this mechanism."""
         task, seed = self._task, result.said.seed
         where = f"{task.mechanism}, seed {seed}"
-        if task.job.generator == NAMED:  # whose seed is the procedure's, and no draw
+        if task.job.generator == NAMED:  # whose seed is the procedure's, and of no draw
             where = f"{task.mechanism} ({Path(str(task.job.options[PATH])).name})"
         made = made_draw(result, format=FORMAT, again=self._dropped(seed))
         changes = list(changed_reading(task.files, made))

@@ -313,7 +313,7 @@ def _check_draws(
         if isinstance(draw, MadeDraw) and draw.name is not None:
             # The seed names it; another name would be printed beside its statistics.
             raise SealError(f"{where}, seed {draw.seed}: it is named {draw.name!r} besides")
-    placed = [(f"{name}, seed {draw.seed}", draw) for draw in draws]
+    placed = [(member.draw_called(name, draw.seed), draw) for draw in draws]
     made = check_stored(folder, registry, member, name, placed, sealed)
     check_files(registry, member, name, made)
     mechanism = registry.members[member.name].drawn(name)
@@ -347,7 +347,7 @@ def check_files(registry: Registry, member: Member, name: str, draws: Iterable[M
     contents = {file.seed: file.content for file in files}
     prepared: dict[str, str] | None = None
     for draw in draws:
-        where = f"{name}, seed {draw.seed}"
+        where = member.draw_called(name, draw.seed)
         for change in changed_reading(files, draw):
             raise SealError(f"{where}: it was drawn from another file: {change}")
         stated = contents.get(draw.seed)

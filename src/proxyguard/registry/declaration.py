@@ -347,6 +347,11 @@ class Member(DeclarationPart):
         """The seed by which the procedure is fitted to a named release."""
         return 0 if self.procedure is None else self.procedure.seed
 
+    def draw_called(self, name: str, seed: int) -> str:
+        """Return what a message calls a draw; a named release, which nobody drew, by its name."""
+        named = {release.name for release in self.release}
+        return name if name in named else f"{name}, seed {seed}"
+
     def features(self, columns: Iterable[str]) -> list[str]:
         """Return the columns that predict: all but the outcome, the design's and excluded ones."""
         other = {self.target.outcome, *self.target.design_columns, *self.excluded}
