@@ -23,6 +23,7 @@ from proxyguard.audit.forecast import (
     Population,
     Supposed,
     forecast_unsealed,
+    out_of_reach,
     unsealed_reference,
 )
 from proxyguard.audit.reserve import Division
@@ -430,6 +431,17 @@ def test_check_says_what_no_outcome_can_mend(tmp_path: Path) -> None:
         in (done.stdout.split("cannot succeed: ")[1])
     )
     assert "Nothing was sealed" in done.stdout
+
+
+def test_losses_at_their_lower_bound_are_too_few_of_losses_too() -> None:
+    declaration = read_declaration(text_of(form="absolute", limit="0.3", count=40))
+    brier = pg.Requirement(name="Brier", low=0, high=1, limit=0.3)
+    (line,) = out_of_reach(declaration, pg.Iid(), [brier], 12, 40)
+    assert line.startswith("'Brier': Holm asks 0.0013 of the first of 40 releases, and 12 records")
+    assert not out_of_reach(declaration, pg.Iid(), [brier], 60, 40)
+    # The design of a target of clusters counts those, and weights make fewer of them.
+    design = DESIGNS["persons"][1]
+    assert out_of_reach(declaration, design, [brier], 8, 40)
 
 
 def test_a_release_that_would_be_validated_is_told_as_a_fact(tmp_path: Path) -> None:

@@ -40,8 +40,10 @@ from proxyguard.audit.forecast import (
     USUAL,
     Forecast,
     Outlook,
+    family_size,
     forecast_sealed,
     forecast_unsealed,
+    out_of_reach,
     unsealed_reference,
 )
 from proxyguard.audit.home import DataFolders, Home
@@ -111,6 +113,7 @@ from proxyguard.losses.measure import Measure
 from proxyguard.losses.query import CodedRecords, expand
 from proxyguard.printable import some, toml
 from proxyguard.registry.declaration import Declaration, Member
+from proxyguard.registry.design import clusters_of
 from proxyguard.registry.parts import DELIVERED, MechanismPart, RampRule, SlackRule
 from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.seal.fingerprint import TablePrints
@@ -888,6 +891,17 @@ class _Checker:
             result.warnings.append(
                 f"[plan] counts on {plan.records:,} records, the target has {n:,}"
             )
+        design, claim = member.target.sampling_design, self.declaration.claim
+        if claim.level == "releases" and not claim.stream and n is not None:
+            # How many clusters there are the forecast counts, where it can.
+            units = n if clusters_of(design) is None else declared_records(member)
+            family = family_size(self.declaration)
+            result.hopeless += [
+                f"{member.name}: {why}"
+                for why in out_of_reach(
+                    self.declaration, design, requirements, units or MANY, family
+                )
+            ]
         # Unknown sizes count as plenty: nothing is called hopeless that more records could settle.
         reasons = {
             mechanism.name: obstacles(

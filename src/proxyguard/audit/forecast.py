@@ -334,6 +334,64 @@ class Outlook:
         }  # fmt: skip
 
 
+def family_size(declaration: Declaration) -> int:
+    """Return how many named releases share the error, those of all members."""
+    return sum(
+        len(member.release) + sum(drawn.draws for drawn in member.mechanism)
+        for member in declaration.members
+    )
+
+
+def named_reading(
+    declaration: Declaration, design: Design, requirements: Sequence[Requirement], family: int
+) -> Reading:
+    """Return how the losses of a release are read that is one of so many."""
+    claim = declaration.claim.to_claim()
+    if isinstance(claim.test, Mapping):
+        claim = replace(claim, test={r.name: claim.test[r.name] for r in requirements})
+    levels = claim.levels(n_releases=family, n_requirements=len(requirements))
+    reading = reading_of(claim, tuple(requirements), design, levels, seed=1)
+    return replace(reading, digits=declaration.digits)
+
+
+def out_of_reach(
+    declaration: Declaration, design: Design, requirements: Sequence[Requirement], units: int,
+    family: int,
+) -> list[str]:  # fmt: skip
+    """Return why no losses at all could meet the hardest requirement on so few units; or nothing.
+
+    Of an exposure other records count, and of a share that is counted one record may do.
+    """
+    asked = [r for r in requirements if r.form is not Form.EXPOSURE]
+    if not asked:
+        return []
+    reading, strata = (
+        named_reading(declaration, design, asked, family),
+        weighted_strata(design, units),
+    )
+    least = {}
+    for test, requirement in zip(reading.tests, asked, strict=True):
+        if not (requirement.indicator and test is ComponentTest.BINOMIAL):
+            v = best_limit(requirement)
+            least[requirement.name] = (
+                best_pvalue(test, units, v, level=reading.level) if strata is None
+                else best_weighted_pvalue(test, strata, v)
+            )  # fmt: skip
+    hardest = max(least, key=least.__getitem__, default=None)
+    if hardest is None or least[hardest] <= reading.level:
+        return []
+    unit = "records" if clusters_of(design) is None else "clusters"
+    return [
+        f"{hardest!r}: {holm_words(reading.level, family)}, and {units:,} {unit} of the target "
+        f"reach {least[hardest]:.2g}, even if every loss is at its lower bound"
+    ]
+
+
+def holm_words(first: float, family: int) -> str:
+    """Return what Holm asks of the first of so many releases, in words."""
+    return f"Holm asks {first:.2g} of the first of {family:,} releases"
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Forecast:
     """What named releases of one member would get on targets like its development part.
@@ -433,10 +491,7 @@ class Forecast:
     @property
     def family(self) -> int:
         """How many releases share the error, those of all members."""
-        return self.releases or sum(
-            len(member.release) + sum(drawn.draws for drawn in member.mechanism)
-            for member in self.declaration.members
-        )
+        return self.releases or family_size(self.declaration)
 
     @cached_property
     def first(self) -> float:
@@ -469,16 +524,13 @@ class Forecast:
         )
 
     def out_of_reach(self) -> list[str]:
-        """Return which requirements no losses at all could meet on so few units."""
-        said = []
-        for required in self.required:
-            least = self.least(required)
-            if least > self.first:
-                said.append(
-                    f"{required.part.name!r}: {self.holm_words}, and {self.units:,} {self.unit} of "
-                    f"the target reach {least:.2g}, even if every loss is at its lower bound"
-                )
-        return said
+        """Return why no losses at all could meet the hardest requirement; or nothing."""
+        measures = [m for required in self.required for m in self._measures(required, None)]
+        requirements = [measure.requirement for measure in measures]
+        return out_of_reach(
+            self.declaration, self.population.sized(self.units), requirements, self.units,
+            self.family,
+        )  # fmt: skip
 
     def lenient(self) -> list[str]:
         """Say of which limits what learned nothing has not even used up a half."""
@@ -556,21 +608,6 @@ class Forecast:
             units=self._enough_units(required, distance, wanted),
         )
 
-    def least(self, required: ResolvedRequirement) -> float:
-        """Return the smallest p-value that losses at their lower bounds could give here."""
-        reading = self._reading(self._measures(required, None), self.units)
-        strata, least = weighted_strata(reading.design, self.units), 0.0
-        for test, requirement in zip(reading.tests, reading.requirements, strict=True):
-            if requirement.indicator and test is ComponentTest.BINOMIAL:
-                continue  # an answer may lie so high that one record does
-            v = best_limit(requirement)
-            least = max(
-                least,
-                best_pvalue(test, self.units, v, level=reading.level) if strata is None
-                else best_weighted_pvalue(test, strata, v),
-            )  # fmt: skip
-        return least
-
     def _chance(self, pvalues: Array) -> float:
         return float(np.mean(pvalues <= self.first))
 
@@ -588,7 +625,7 @@ class Forecast:
     @property
     def holm_words(self) -> str:
         """What Holm asks, in words."""
-        return f"Holm asks {self.first:.2g} of the first of {self.family:,} releases"
+        return holm_words(self.first, self.family)
 
     def would_do(self, outlook: Outlook, wanted: float) -> str:
         """Return which limit and which size would do, in words."""
@@ -712,15 +749,9 @@ class Forecast:
 
     def _reading(self, measures: Sequence[Measure], units: int) -> Reading:
         """Return how a target of so many units would be read."""
-        claim = self.declaration.claim.to_claim()
-        requirements = tuple(measure.requirement for measure in measures)
-        if isinstance(claim.test, Mapping):
-            named = {r.name: claim.test[r.name] for r in requirements}
-            claim = replace(claim, test=named)
-        levels = claim.levels(n_releases=self.family, n_requirements=len(measures))
+        requirements = [measure.requirement for measure in measures]
         design = self.population.sized(units)
-        reading = reading_of(claim, requirements, design, levels, seed=1)
-        return replace(reading, digits=self.declaration.digits)
+        return named_reading(self.declaration, design, requirements, self.family)
 
     def _on_targets(self, case: Supposed, units: int) -> Array:
         """Return the release p-value of a case on every simulated target."""
