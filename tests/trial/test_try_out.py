@@ -107,7 +107,7 @@ def test_what_stands_above_everything_says_that_nothing_was_registered(
     said = held_out._repr_html_()
     for text in (" ".join(shown[4:]), " ".join(Visible(said).texts)):
         verdict, what, seen = (
-            text.index(w) for w in (", exploratory", "Exploratory: ", "What was")
+            text.index(w) for w in (", exploratory", ": nothing was registered", "What was")
         )
         assert verdict < what < seen
     # Two lines stand there, and the others below.
