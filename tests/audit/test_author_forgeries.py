@@ -605,17 +605,6 @@ def test_an_amendment_that_is_recorded_before_the_draws_it_came_after_is_found(
 # Evidence and corrections
 
 
-def test_another_level_of_the_bounds_is_found(at: At, forge: Any) -> None:
-    audit = at("certified")
-
-    def edit(evidence: Value) -> None:
-        evidence["groups"]["bootstrap"]["bounds_level"] = "0.49"
-        forge.derive(audit, evidence)
-
-    forge.certificate(audit, evidence=edit)
-    assert f"{EVIDENCE}: " in forge.found_by(audit)
-
-
 def test_a_number_of_records_that_was_not_sealed_is_found(at: At, forge: Any) -> None:
     audit = at("certified")
 

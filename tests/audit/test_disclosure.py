@@ -171,10 +171,10 @@ def test_everything_published_is_rounded_and_a_stranger_decides_the_same(tmp_pat
     own = exact["groups"]["bootstrap"]
     # The variance of the two-valued loss follows from its rounded count.
     finer = [x for column in own["columns"] for x in column["mean"]] + own["columns"][0]["variance"]
-    finer += [x for row in own["derived"]["estimates"] + own["derived"]["upper"] for x in row]
+    finer += [x for row in own["derived"]["estimates"] for x in row]
     finer += list(exact["diagnostics"]["auc"]["bootstrap"].values())
     finer = [x for x in finer if round(x, 4) != x]
-    assert len(finer) > 30
+    assert len(finer) > 20
     assert not [x for x in finer if f"{x:.6f}"[2:] in seen]
 
 

@@ -45,7 +45,7 @@ def test_its_table_has_the_columns_of_a_certificate_in_memory(at: At) -> None:
     assert len(frame) == len(rows) == 8 * 2
     np.testing.assert_array_equal(frame["estimate"], rows["estimate"])
     np.testing.assert_array_equal(frame["violation_pvalue"], rows["violation_pvalue"])
-    np.testing.assert_array_equal(frame["n"], rows["records"])
+    np.testing.assert_array_equal(frame["n"], rows["n"])
 
 
 def test_its_page_is_the_report_and_its_cell_has_the_verdict(at: At) -> None:

@@ -61,11 +61,10 @@ def test_record_weighted_estimates_and_bounds_are_about_the_mean_over_records() 
         reliability_target=0.8,
     ).evidence
     assert evidence.estimates[0, 0] == pytest.approx(0.9)
-    assert evidence.lower[0, 0] <= 0.9 <= evidence.upper[0, 0]
 
 
-def test_clusters_far_smaller_than_the_largest_one_have_bounds_without_a_warning() -> None:
-    # Their records weigh so little that some limits take long to find and others no step.
+def test_units_of_different_sizes_have_no_limits_and_no_warning() -> None:
+    # What is tested of them depends on the limit.
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(300), rng.integers(1, 6, 300))
     found = pg.certify(
@@ -75,8 +74,7 @@ def test_clusters_far_smaller_than_the_largest_one_have_bounds_without_a_warning
         records=pg.Records(clusters=labels),
         reliability_target=0.8,
     ).evidence
-    assert np.all(found.lower <= found.estimates)
-    assert np.all(found.estimates <= found.upper)
+    assert np.isnan([*found.limits(0.01, 0.01)[2:]]).all()
 
 
 def test_clusters_in_chunks_keep_their_uniforms() -> None:

@@ -78,8 +78,8 @@ def losses(seed: int, mean: float, *, two_valued: bool, releases: int = 30, n: i
     return values[:, :, None]
 
 
-def gathered(values: Array, reading: Reading, digits: int | None, level: float) -> ReleaseEvidence:
-    return gather_evidence(LossArray(values), replace(reading, digits=digits), bounds_level=level)
+def gathered(values: Array, reading: Reading, digits: int | None) -> ReleaseEvidence:
+    return gather_evidence(LossArray(values), replace(reading, digits=digits))
 
 
 @given(st.floats(0.0, 1.0), st.integers(1, 6))
@@ -131,12 +131,12 @@ def test_a_rounded_estimate_has_no_more_digits_than_its_steps(low: float, high: 
     reading = reading_of(claim, (wide,), pg.Iid(), levels, 3)
     rng = np.random.default_rng(5)
     values = low + (high - low) * rng.random((200, 40, 1)) * rng.random((200, 1, 1))
-    evidence = gathered(values, reading, 3, levels.bounds)
+    evidence = gathered(values, reading, 3)
     step = (Fraction(repr(high)) - Fraction(repr(low))) / 1000
     steps = {float(Fraction(repr(low)) + k * step) for k in range(1001)}
     # Each is the very double that its decimal reads as: rounded up, it stays as it is.
     assert set(evidence.estimates.ravel().tolist()) <= steps
-    plain = gathered(values, reading, None, levels.bounds).estimates
+    plain = gathered(values, reading, None).estimates
     assert np.all(evidence.estimates >= plain - 1e-9 * (high - low))
 
 
@@ -146,13 +146,16 @@ def test_no_rounded_pvalue_is_smaller_and_no_rounded_limit_tighter(test: str, di
     two_valued = test == "binomial"
     for seed, mean in enumerate((0.05, 0.12, 0.2, 0.3, 0.6)):
         values = losses(seed, mean, two_valued=two_valued)
-        _, levels, reading = read(values, {"test": test}, two_valued=two_valued)
-        plain, rounded = (gathered(values, reading, d, levels.bounds) for d in (None, digits))
+        _, _, reading = read(values, {"test": test}, two_valued=two_valued)
+        plain, rounded = (gathered(values, reading, d) for d in (None, digits))
         assert np.all(rounded.pvalues >= plain.pvalues)
         assert np.all(rounded.violation_pvalues >= plain.violation_pvalues)
-        assert np.all(rounded.lower <= plain.lower)
-        assert np.all(rounded.upper >= plain.upper)
-        assert not np.array_equal(rounded.upper, plain.upper)
+        exact, coarse = (evidence.limits(0.01, 0.01) for evidence in (plain, rounded))
+        known = np.isfinite(exact.upper)
+        assert np.all((coarse.lower <= exact.lower)[known])
+        assert np.all((coarse.upper >= exact.upper)[known])
+        if digits == 1 and known.any():  # two digits tell every count of so few records
+            assert not np.array_equal(coarse.upper, exact.upper)
 
 
 def no_side(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,9 +182,7 @@ def stronger_decisions(mode: str, digits: int, *, audits: int) -> int:
         values = losses(seed, mean, two_valued=two_valued)
         claim, levels, reading = read(values, MODES[mode], two_valued=two_valued)
         plain, rounded = (
-            certify_evidence(claim, {"m": (gathered(values, reading, d, levels.bounds), levels)})[
-                "m"
-            ]
+            certify_evidence(claim, {"m": (gathered(values, reading, d), levels)})["m"]
             for d in (None, digits)
         )
         if ORDER[rounded.decision] != 1 and rounded.decision is not plain.decision:
@@ -207,8 +208,8 @@ def test_rounding_to_the_nearest_would_make_pvalues_smaller(
     smaller = 0
     for seed, mean in enumerate((0.05, 0.1, 0.4)):
         values = losses(seed, mean, two_valued=two_valued, n=700)
-        _, levels, reading = read(values, {"test": test}, two_valued=two_valued)
-        plain, rounded = (gathered(values, reading, d, levels.bounds) for d in (None, 2))
+        _, _, reading = read(values, {"test": test}, two_valued=two_valued)
+        plain, rounded = (gathered(values, reading, d) for d in (None, 2))
         smaller += int(np.count_nonzero(rounded.pvalues < plain.pvalues))
         smaller += int(np.count_nonzero(rounded.violation_pvalues < plain.violation_pvalues))
     assert smaller > 0
@@ -236,7 +237,7 @@ def test_an_invalid_mechanism_is_validated_by_rounding_to_the_nearest_only(
     def decide(digits: int | None) -> pg.Decision:
         evidence = evidence_of(
             (column,), replace(reading, digits=digits),
-            releases=tuple(map(str, range(40))), bounds_level=0.01,
+            releases=tuple(map(str, range(40))),
         )  # fmt: skip
         return certify_evidence(claim, {"m": (evidence, levels)})["m"].decision
 
@@ -252,8 +253,8 @@ def test_publishing_twice_changes_nothing_and_a_record_reads_back(
 ) -> None:
     two_valued = two_valued or test == "binomial"
     values = losses(seed, 0.15, two_valued=two_valued, releases=5, n=37)
-    _, levels, reading = read(values, {"test": test}, two_valued=two_valued)
-    evidence = gathered(values, reading, digits, levels.bounds)
+    _, _, reading = read(values, {"test": test}, two_valued=two_valued)
+    evidence = gathered(values, reading, digits)
     assert is_published(evidence.columns[0], digits)
     record = evidence_record(evidence)
     again = evidence_record(read_evidence(record, replace(reading, digits=digits)))
@@ -312,9 +313,9 @@ def test_limits_of_a_share_of_members_leave_the_counts_of_both_directions_one(
 )
 def test_a_record_that_is_not_rounded_as_registered_is_refused(change: Any) -> None:
     values = losses(1, 0.15, two_valued=True, n=1000)
-    _, levels, reading = read(values, {"test": "binomial"}, two_valued=True)
+    _, _, reading = read(values, {"test": "binomial"}, two_valued=True)
     rounded = replace(reading, digits=2)
-    record = evidence_record(gathered(values, reading, 2, levels.bounds))
+    record = evidence_record(gathered(values, reading, 2))
     read_evidence(record, rounded)
     changed = record.to_dict()
     change(changed["columns"][0])
@@ -325,8 +326,8 @@ def test_a_record_that_is_not_rounded_as_registered_is_refused(change: Any) -> N
 
 def test_rounded_statistics_without_a_registered_disclosure_are_refused() -> None:
     values = losses(1, 0.15, two_valued=False)
-    _, levels, reading = read(values, {"test": "bentkus"}, two_valued=False)
-    record = evidence_record(gathered(values, reading, 2, levels.bounds))
+    _, _, reading = read(values, {"test": "bentkus"}, two_valued=False)
+    record = evidence_record(gathered(values, reading, 2))
     with pytest.raises(SealError, match="no disclosure is registered"):
         read_evidence(record, reading)
 
@@ -349,7 +350,7 @@ def recovered(predictions: Array, labels: Array, digits: int | None) -> int:
     levels = claim.levels(n_releases=len(predictions), n_requirements=1)
     reading = reading_of(claim, (brier,), pg.Iid(), levels, 1)
     values = ((predictions - labels) ** 2)[:, :, None]
-    published = evidence_record(gathered(values, reading, digits, levels.bounds)).columns[0]
+    published = evidence_record(gathered(values, reading, digits)).columns[0]
     mean = np.array(published.mean)
     if digits is not None:
         mean = (mean + np.array(published.mean_low)) / 2

@@ -43,9 +43,7 @@ def gathered(requirement: Requirement, digits: int | None = None) -> ReleaseEvid
         np.array([80, 177, 200]) if requirement.thresholds > 1 else None,
         np.array([0.4, 0.25, 0.0]) if requirement.two_directions else None,
     )
-    return evidence_of(
-        (column,), reading(requirement, digits), releases=("a", "b", "c"), bounds_level=0.01
-    )
+    return evidence_of((column,), reading(requirement, digits), releases=("a", "b", "c"))
 
 
 def recorded(requirement: Requirement, digits: int | None = None) -> GroupEvidence:
@@ -103,13 +101,10 @@ def test_attacks_on_two_releases_flag_other_records_and_a_query_of_them_does_not
         check_counts(written, reading(query), 200)
 
 
-def test_bounds_of_a_threshold_that_the_target_chose_are_those_of_the_test() -> None:
-    evidence = gathered(exposure())
-    validation, violation = component_pvalues(evidence.columns[0], exposure(), BINOMIAL, Iid())
-    assert evidence.bounds_tests == ("binomial, at the limit",)
-    upper, lower = np.where(validation <= 0.01, 0.1, 1.0), np.where(violation <= 0.01, 0.1, -1.0)
-    np.testing.assert_allclose(evidence.upper[:, 0], upper, rtol=1e-12)
-    np.testing.assert_allclose(evidence.lower[:, 0], lower, rtol=1e-12)
+def test_a_threshold_that_the_target_chose_tells_of_its_own_limit_alone() -> None:
+    for thresholds, known in ((2, False), (1, True)):
+        told = gathered(exposure(thresholds=thresholds)).limits(0.01, 0.01)
+        assert np.all(np.isfinite([told.lower, told.upper]) == known)
 
 
 def test_two_directions_are_counted_and_no_other_test_has_them() -> None:

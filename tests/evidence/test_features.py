@@ -61,7 +61,7 @@ def recognized(
         seed=seed,
     )
     losses = pg.LossArray(values[:, :, None], records or pg.Records())
-    return gather_evidence(losses, reading, bounds_level=ALPHA).release_pvalues <= ALPHA
+    return gather_evidence(losses, reading).release_pvalues <= ALPHA
 
 
 @pytest.mark.parametrize("test", ["betting", "bentkus", "binomial", "empirical_bernstein"])
@@ -167,7 +167,7 @@ def test_strata_with_other_weights_do_not_have_the_size_of_their_records() -> No
         requirements=(LOSS,), design=pg.Iid(), tests=(ComponentTest.HOEFFDING,),
         level=ALPHA, violation_level=ALPHA,
     )  # fmt: skip
-    assert broken(gather_evidence(moments, reading, bounds_level=ALPHA).release_pvalues <= ALPHA)
+    assert broken(gather_evidence(moments, reading).release_pvalues <= ALPHA)
 
 
 def test_records_drawn_with_replacement_count_as_often_as_they_were_drawn() -> None:
@@ -231,7 +231,7 @@ def test_every_requirement_has_its_own_sample_size() -> None:
             requirements=requirements, design=pg.Iid(), tests=(ComponentTest.BENTKUS,) * 2,
             level=ALPHA, violation_level=ALPHA,
         )  # fmt: skip
-        evidence = gather_evidence(pg.Moments(n=n, mean=mean), reading, bounds_level=ALPHA)
+        evidence = gather_evidence(pg.Moments(n=n, mean=mean), reading)
         assert evidence.n_records == tuple(n)
         return evidence.release_pvalues <= ALPHA
 
@@ -252,12 +252,12 @@ def test_per_requirement_sizes_of_an_array_are_those_of_its_subgroups() -> None:
         level=ALPHA, violation_level=ALPHA,
     )  # fmt: skip
     records = pg.Records(groups={"labelled": labelled})
-    evidence = gather_evidence(pg.LossArray(values, records), reading, bounds_level=ALPHA)
+    evidence = gather_evidence(pg.LossArray(values, records), reading)
     assert evidence.n_records == (800, 50)
     assert holds(evidence.release_pvalues <= ALPHA)
     values[:, ~labelled, 1] = 0.0
     padded = replace(reading, requirements=(LOSS, replace(audited, group=None)))
-    filled = gather_evidence(pg.LossArray(values, records), padded, bounds_level=ALPHA)
+    filled = gather_evidence(pg.LossArray(values, records), padded)
     assert broken(filled.release_pvalues <= ALPHA)
 
 

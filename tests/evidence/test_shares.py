@@ -112,12 +112,11 @@ def test_evidence_of_many_requirements_is_that_of_each() -> None:
         )  # fmt: skip
 
     names = ("a", "b", "c", "d")
-    whole = evidence_of(tuple(columns), read([*range(7)]), releases=names, bounds_level=0.001)
+    whole = evidence_of(tuple(columns), read([*range(7)]), releases=names)
     for j in range(7):
-        one = evidence_of((columns[j],), read([j]), releases=names, bounds_level=0.001)
-        for what in ("pvalues", "violation_pvalues", "estimates", "lower", "upper"):
+        one = evidence_of((columns[j],), read([j]), releases=names)
+        for what in ("pvalues", "violation_pvalues", "estimates"):
             np.testing.assert_array_equal(getattr(whole, what)[:, j], getattr(one, what)[:, 0])
-        assert whole.bounds_tests[j] == one.bounds_tests[0]
 
 
 def test_the_score_of_shares_has_no_ceiling_below_its_threshold() -> None:
@@ -125,7 +124,7 @@ def test_the_score_of_shares_has_no_ceiling_below_its_threshold() -> None:
     reading = Reading(
         requirements=(share(),), design=Iid(), tests=(BINOMIAL,), level=0.01, violation_level=0.01
     )
-    own = evidence_of((column([2], 20, [0.2]),), reading, releases=("a",), bounds_level=0.001)
+    own = evidence_of((column([2], 20, [0.2]),), reading, releases=("a",))
     assert score_by_pvalue(own, threshold=0.01).kappa == 0.01
 
 
@@ -192,12 +191,12 @@ def together_and_apart(columns: list[Column], requirements: list[Requirement], t
             tests=(test,) * len(chosen), level=0.01, violation_level=0.01,
         )  # fmt: skip
         own = tuple(columns[j] for j in chosen)
-        return evidence_of(own, reading, releases=names, bounds_level=0.001)
+        return evidence_of(own, reading, releases=names)
 
     whole = read([*range(len(columns))])
     for j in range(len(columns)):
         one = read([j])
-        for what in ("pvalues", "violation_pvalues", "estimates", "lower", "upper"):
+        for what in ("pvalues", "violation_pvalues", "estimates"):
             np.testing.assert_array_equal(getattr(whole, what)[:, j], getattr(one, what)[:, 0])
 
 
@@ -241,7 +240,7 @@ RECORDED = Reading(
 def recorded(**changes: Any) -> GroupEvidence:
     """Return the record of a cell that holds 250 of 1,000 records; the third draw failed."""
     own = column([250, 250, 1000], 1000, [0.2, 0.25, 0.0])
-    made = evidence_of((own,), RECORDED, releases=("a", "b", "c"), bounds_level=0.001)
+    made = evidence_of((own,), RECORDED, releases=("a", "b", "c"))
     record = evidence_record(made).to_dict()
     record["columns"][0] |= changes
     record["columns"][0] = {k: v for k, v in record["columns"][0].items() if v is not None}

@@ -51,11 +51,10 @@ def test_pvalues_are_those_of_the_weighted_excess() -> None:
     np.testing.assert_allclose(found.pvalues[:, 0], bet, rtol=1e-9)
 
 
-def test_the_estimate_is_the_mean_per_person_and_its_limits_hold_it() -> None:
+def test_the_estimate_is_the_mean_per_person() -> None:
     found = evidence()
     ratio = (WEIGHTS * VALUES).sum(axis=1) / WEIGHTS.sum()
     np.testing.assert_allclose(found.estimates[:, 0], ratio, rtol=0, atol=1e-12)
-    assert np.all((found.lower[:, 0] <= ratio) & (ratio <= found.upper[:, 0]))
 
 
 def test_equal_weights_of_the_largest_size_change_nothing() -> None:
@@ -102,7 +101,6 @@ def test_persons_whom_no_record_represents_are_no_evidence() -> None:
     assert np.all(found.pvalues == 1.0)
     assert np.all(found.violation_pvalues == 1.0)
     assert np.all(found.estimates == 0.2)
-    assert np.all((found.lower == -1.0) & (found.upper == 3.0))
 
 
 @pytest.mark.parametrize(

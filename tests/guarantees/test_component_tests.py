@@ -53,7 +53,7 @@ def read(
         seed=seed,
     )
     losses = pg.LossArray(values[:, :, None], records or pg.Records())
-    return gather_evidence(losses, reading, bounds_level=0.5)
+    return gather_evidence(losses, reading)
 
 
 def both(values: np.ndarray, limit: float, test: str, **how: object) -> tuple[int, int]:
@@ -497,7 +497,7 @@ def test_a_subgroup_of_random_size(test, within_budget):
         # Outside the group nothing errs, which must not help.
         values = (rng.random(100) < np.where(member, 0.5, 0.0)).astype(float)
         losses = pg.LossArray(values[None, :, None], pg.Records(groups={"rare": member}))
-        found = gather_evidence(losses, reading, bounds_level=0.5)
+        found = gather_evidence(losses, reading)
         wrong += [found.pvalues[0, 0] <= LEVEL, found.violation_pvalues[0, 0] <= LEVEL]
     assert within_budget(int(wrong[0]), 600, LEVEL)
     assert within_budget(int(wrong[1]), 600, LEVEL)

@@ -222,9 +222,7 @@ def test_the_membership_auc_at_its_limit(
         violation_level=LEVEL,
         seed=1,
     )
-    evidence = gather_evidence(
-        pg.LossArray(losses[:, :, None], pg.Records()), reading, bounds_level=0.5
-    )
+    evidence = gather_evidence(pg.LossArray(losses[:, :, None], pg.Records()), reading)
     assert within_budget(int(np.sum(evidence.pvalues <= LEVEL)), trials, LEVEL)
     assert within_budget(int(np.sum(evidence.violation_pvalues <= LEVEL)), trials, LEVEL)
 

@@ -146,7 +146,7 @@ def test_scoring_an_opened_target_errs_at_most_as_often_as_registered(
             attacks=attacks, target=FreshTarget(rng), progress=lambda *told: None
         )
         (columns,) = scorer.score("m", [draw], [reading]).columns
-        found = evidence_of(columns, reading, releases=("1",), bounds_level=LEVEL)
+        found = evidence_of(columns, reading, releases=("1",))
         errors[0] += found.pvalues[0] <= LEVEL
         errors[1] += found.violation_pvalues[0] <= LEVEL
     for direction in errors:

@@ -87,7 +87,7 @@ def test_component_table(column, test, row, two_sample):
             violation_level=0.01,
             seed=seed,
         )
-        found = gather_evidence(pg.LossArray(part[:, :, None]), reading, bounds_level=0.5)
+        found = gather_evidence(pg.LossArray(part[:, :, None]), reading)
         return int(np.sum(found.pvalues <= 0.01))
 
     if test == "randomized_binomial":  # its uniforms are shared by the releases of one call
@@ -115,7 +115,7 @@ def test_two_strata_table(two_sample):
             violation_level=0.01,
         )
         found = gather_evidence(
-            pg.LossArray(values[:, :, None], pg.Records(strata=strata)), reading, bounds_level=0.5
+            pg.LossArray(values[:, :, None], pg.Records(strata=strata)), reading
         )
         rates[test] = int(np.sum(found.pvalues <= 0.01))
     assert two_sample(rates["hoeffding"], 400, 0.00, 400) > DIFFERENT

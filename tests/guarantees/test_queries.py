@@ -68,7 +68,7 @@ def errors(requirement, losses, test, *, seed=1):
         requirements=(requirement,), design=pg.Iid(), tests=(ComponentTest(test),), level=LEVEL,
         violation_level=LEVEL, seed=seed,
     )  # fmt: skip
-    evidence = gather_evidence(pg.LossArray(losses[:, :, None]), reading, bounds_level=0.5)
+    evidence = gather_evidence(pg.LossArray(losses[:, :, None]), reading)
     found = (evidence.pvalues <= LEVEL, evidence.violation_pvalues <= LEVEL)
     return tuple(int(np.sum(f)) for f in found)
 
@@ -118,9 +118,7 @@ def test_records_that_weigh_are_averaged_as_persons(within_budget, beyond_doubt,
         tests=(ComponentTest.BETTING,), level=LEVEL, violation_level=LEVEL,
     )  # fmt: skip
     found = [
-        gather_evidence(
-            pg.LossArray(row[None, :, None], pg.Records(weights=w)), reading, bounds_level=0.5
-        )
+        gather_evidence(pg.LossArray(row[None, :, None], pg.Records(weights=w)), reading)
         for row, w in zip(losses, weights, strict=True)
     ]
     validated = sum(int(e.pvalues[0, 0] <= LEVEL) for e in found)

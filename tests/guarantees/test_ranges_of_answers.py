@@ -47,7 +47,7 @@ def read(
     reader = LossReader(array, reading, [ends])
     reader.add(array)
     names = tuple(map(str, range(len(values))))
-    return evidence_of(reader.finish().columns, reading, releases=names, bounds_level=0.5)
+    return evidence_of(reader.finish().columns, reading, releases=names)
 
 
 def wrong(found: ReleaseEvidence) -> tuple[int, int]:

@@ -131,7 +131,7 @@ DOORS: dict[str, Door] = {
         "thresholds": [*LISTS_OF_NUMBERS, None, *([level] for level in VANISHING)],
         "calibrator": CHOICE,
         "unused": [(), 3, "x"],
-        "block_size": SIZE, "bounds_level": LEVEL, "pooled_violations": FLAG,
+        "block_size": SIZE, "pooled_violations": FLAG,
         "stakes": [*LISTS_OF_NUMBERS, None, [], [2], *([stake] for stake in VANISHING)],
     }),
     "Clustered": (pg.Clustered, {}, {"weighting": [*CHOICE, None], "max_size": SIZE}),
@@ -373,7 +373,7 @@ WAYS: list[dict[str, Any]] = [
     {"mode": "block", "block_size": 5},
 ]  # fmt: skip
 LEVELS = ("alpha", "beta", "reliability_target", "threshold", "violation_threshold",
-          "release_share", "target_share", "named_share", "bounds_level")  # fmt: skip
+          "release_share", "target_share", "named_share")  # fmt: skip
 RAMPED = [replace(LOSS, ramp=0.01), replace(LOSS, name="other", ramp=0.01)]
 
 

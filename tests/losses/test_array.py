@@ -153,7 +153,8 @@ def test_moments_give_what_their_array_gives(test: str, requirement: pg.Requirem
         b.evidence.violation_pvalues, a.evidence.violation_pvalues, rtol=1e-9
     )
     np.testing.assert_allclose(b.evidence.estimates, a.evidence.estimates, rtol=1e-12)
-    np.testing.assert_allclose(b.evidence.upper, a.evidence.upper, rtol=1e-9)
+    told = (each.evidence.limits(0.01, 0.01) for each in (a, b))
+    np.testing.assert_allclose(*(each.upper for each in told), rtol=1e-9)
     assert b.reliability_lower == pytest.approx(a.reliability_lower, rel=1e-9)
 
 

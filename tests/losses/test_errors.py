@@ -222,7 +222,7 @@ def test_a_subgroup_that_the_records_do_not_have_is_refused() -> None:
             pg.certify(values, [group], records=pg.Records(groups=groups), reliability_target=0.8)
 
 
-def test_a_subgroup_without_a_record_has_pvalue_one_and_trivial_bounds() -> None:
+def test_a_subgroup_without_a_record_has_pvalue_one() -> None:
     group = pg.Requirement(name="g", low=-1, high=2, limit=0.2, group="g")
     for test in ("betting", "bentkus", "empirical_bernstein", "betting_fixed"):
         evidence = pg.certify(
@@ -235,5 +235,3 @@ def test_a_subgroup_without_a_record_has_pvalue_one_and_trivial_bounds() -> None
         assert evidence.n_records == (0,)
         assert np.all(evidence.pvalues == 1.0)
         assert np.all(evidence.violation_pvalues == 1.0)
-        assert np.all(evidence.lower == -1.0)
-        assert np.all(evidence.upper == 2.0)

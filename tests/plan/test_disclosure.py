@@ -47,7 +47,7 @@ def audited(
     levels = plan.levels(law.requirements)
     reading = reading_of(plan.claim, law.requirements, plan.design, levels, seed)
     reading = replace(reading, digits=plan.digits)
-    return gather_evidence(LossArray(losses), reading, bounds_level=levels.bounds), levels
+    return gather_evidence(LossArray(losses), reading), levels
 
 
 @pytest.mark.parametrize("digits", [1, 2, 3])

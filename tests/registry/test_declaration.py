@@ -129,7 +129,7 @@ def test_what_cannot_be_honoured_is_refused_by_key(old: str, new: str, named: st
 @pytest.mark.parametrize(
     "key",
     ["reliability_target", "alpha", "beta", "threshold", "violation_threshold", "release_share",
-     "target_share", "named_share", "bounds_level", "thresholds", "shares", "levels"],
+     "target_share", "named_share", "thresholds", "shares", "levels"],
 )  # fmt: skip
 def test_a_level_that_is_0_or_1_as_a_double_is_refused_by_key(key: str, level: str) -> None:
     """It was registered, and the target opened, before a test could not be computed with it."""

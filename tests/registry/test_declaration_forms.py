@@ -554,7 +554,6 @@ PASSED: dict[str, tuple[Any, Any]] = {
     "calibrator": ("capital", "capital"),
     "thresholds": (["0.01", "0.1"], (Fraction(1, 100), Fraction(1, 10))),
     "block_size": (7, 7),
-    "bounds_level": ("0.03", Fraction(3, 100)),
     "pooled_violations": (False, False),
 }
 OWN_PLAN = {"level", "looks", "levels", "futility", "batch"}

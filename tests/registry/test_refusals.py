@@ -43,8 +43,6 @@ def test_blocks_of_clusters_are_refused_or_work() -> None:
     [
         {"mode": "count", "calibrator": "capital", "test": "bentkus"},
         {"test": "betting_fixed", "stakes": [2]},
-        {"bounds_level": 3},
-        {"bounds_level": 0},
         {"mode": "count", "thresholds": ["0.01", 2]},
     ],
     ids=str,

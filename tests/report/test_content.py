@@ -17,10 +17,10 @@ import pytest
 import proxyguard as pg
 from proxyguard.documents.certificate import (
     Failure,
+    MechanismVerdict,
     Report,
     ReportTable,
     RoundVerdict,
-    SequentialVerdict,
 )
 from proxyguard.documents.evidence import (
     Derived,
@@ -43,13 +43,14 @@ from proxyguard.documents.releases import FailedDraw
 from proxyguard.registry.parts import ClaimPart, PlanPart
 from proxyguard.report.charts import budget_pictures, pictures_of
 from proxyguard.report.content import build_report, report_values, to_json
-from proxyguard.report.evidence import binding_of, bounds_words, budget_parts
+from proxyguard.report.evidence import binding_of, budget_parts
 from proxyguard.report.html import to_html, to_markdown
 from proxyguard.report.record import times_table
 from proxyguard.report.sources import (
     SECTIONS,
     Sources,
     amount,
+    few_digits,
     range_words,
     sources_of,
     to_csv,
@@ -87,22 +88,21 @@ def table(report: Report, title: str) -> ReportTable:
     return next(one for one in report.tables if one.title == title)
 
 
-def group_of(pvalues: Any, estimates: Any, upper: Any) -> GroupEvidence:
+def group_of(pvalues: Any, violation_pvalues: Any) -> GroupEvidence:
     return GroupEvidence.model_construct(
         releases=tuple(str(r) for r in range(len(pvalues))),
         requirements=("first", "second"),
         limits=("0.3", "0.4"),
-        derived=Derived.model_construct(pvalues=pvalues, estimates=estimates, upper=upper),
+        derived=Derived.model_construct(pvalues=pvalues, violation_pvalues=violation_pvalues),
     )
 
 
-def test_the_largest_pvalue_binds_and_ties_go_to_the_least_margin() -> None:
+def test_the_largest_pvalue_binds_and_ties_go_to_the_one_nearest_a_violation() -> None:
     group = group_of(
         [[0.2, 0.1], [0.01, 0.5], [1.0, 1.0], [1.0, 1.0]],
-        [[0.2, 0.2], [0.2, 0.2], [0.2, 0.39], [1.0, 1.0]],
-        [[0.3, 0.3], [0.3, 0.3], [0.3, 0.49], [1.0, 1.0]],
+        [[0.9, 0.9], [1.0, 0.6], [0.4, 0.02], [0.0, 0.0]],
     )
-    # Release 2 ties: margins .1/.1 against .01/.1. Release 3 is a failed draw.
+    # Release 2 ties. Release 3 is a failed draw.
     found = binding_of("m", group, {"3"})
     assert found is not None
     assert found.counts == (("first", 1), ("second", 2))
@@ -247,8 +247,7 @@ def test_json_has_everything_and_is_canonical() -> None:
     assert to_json(report, sources) == to_json(build_report(sources), sources)
     assert [one["sentence"] for one in values["verdicts"]] == [v.sentence for v in report.verdicts]
     assert len(values["tables"]) == len(report.tables)
-    assert len(values["rows"]["values"]) == 3 * 40 * 2
-    assert len(values["rows"]["values"][0]) == len(values["rows"]["columns"])
+    assert "rows" not in values  # report.csv has them
     # Decided by Holm: what is shown is what the decision says, and the bound is on record.
     assert report.verdicts[0].lower == 0.8 < values["certificate"]["verdicts"][0]["lower"]["value"]
     assert report_values(report, sources)["format"] == 1
@@ -260,9 +259,16 @@ def test_rows_are_those_of_the_evidence() -> None:
     assert [row["mechanism"] for row in rows[::80]] == ["good", "middling", "bad"]
     group = sources.groups["middling"]
     mine = [row for row in rows if row["mechanism"] == "middling"]
-    assert [float(row["pvalue"]) for row in mine] == [
-        p for one in group.derived.pvalues for p in one
-    ]
+    pvalues, estimates = (
+        [number for one in matrix for number in one]
+        for matrix in (group.derived.pvalues, group.derived.estimates)
+    )
+    assert [float(row["pvalue"]) for row in mine] == [few_digits(p, up=True) for p in pvalues]
+    np.testing.assert_allclose([float(row["pvalue"]) for row in mine], pvalues, rtol=1e-8)
+    assert all(float(row["pvalue"]) >= p for row, p in zip(mine, pvalues, strict=True))
+    assert [row["estimate"] for row in mine] == [repr(few_digits(e)) for e in estimates]
+    assert max(len(row["estimate"]) for row in mine) <= 12
+    assert {row["decision"] for row in mine} == {"unresolved"}
     favorable = int(sources.verdicts[1].lower.steps[0].value)
     assert 0 < favorable < 40
     scored = {row["release"] for row in mine if row["score"] == "1"}
@@ -337,23 +343,50 @@ def test_the_budget_s_picture_has_the_parts_of_its_table(choices: dict[str, Any]
         assert "Holm" not in picture.title
 
 
-def test_bounds_say_how_sure_they_are_together_or_that_they_are_not() -> None:
-    def words(level: str, **changes: Any) -> str:
-        group = GroupEvidence.model_construct(
-            releases=("1", "2"), requirements=("a", "b", "c"), bounds_level=level
-        )
-        verdict = SequentialVerdict.model_construct(mechanism="m", **changes) if changes else None
-        return bounds_words("m", group, verdict)
+def test_a_table_says_what_was_shown_of_each_requirement_and_never_against_a_verdict() -> None:
+    values = {"good": losses(0.15), "hasty": losses(0.28)}
+    sources = sources_of(
+        pg.certify(values, [FIRST, SECOND], reliability_target=0.8, test="bentkus", seed=1)
+    )
+    page = build_report(sources)
+    shown = {}
+    for verdict in sources.verdicts:
+        assert isinstance(verdict, MechanismVerdict)
+        name, level = verdict.mechanism, verdict.lower.level
+        one = table(page, f"Requirements: {name}")
+        told = sources.told[name]
+        assert told.level == level is not None
+        met = np.array(sources.groups[name].derived.pvalues) <= level
+        column = one.columns.index("shown below the limit")
+        assert {row[0]: row[column] for row in one.rows} == {
+            requirement: f"{met[:, j].sum()} of 40"
+            for j, requirement in enumerate(("first", "second"))
+        }
+        column = one.columns.index("limit that all would meet")
+        for row in one.rows:
+            assert (float(row[column]) <= 0.3) is row[column - 1].startswith("40 of")
+        assert f"at level {level:.3g}, by which releases are told apart" in one.note
+        shown[name] = met.all()
+    assert len(set(shown.values())) == 2
 
-    # Twelve bounds: 2 releases, 3 requirements, 2 sides. 12/240 = .05 and 12/10 > 1.
-    assert words(repr(1 / 240)).endswith("hold at once with 95 % confidence")
-    assert words("0.1").endswith("each by itself with 90 % confidence, not all at once")
-    # A sequential audit might have gone on to 400 draws: 2400/240 > 1, though it stopped at 2.
-    assert "not all at once" in words(repr(1 / 240), largest_number_of_draws=400)
-    page = to_html(build_report(family()), family())
-    assert "hold for all releases and" not in page
-    for name in ("good", "middling", "bad"):
-        assert f"requirements of {name} hold at once with " in page
+
+def test_where_no_test_is_turned_around_no_limit_is_shown_and_it_says_why() -> None:
+    betting = pg.certify(losses(0.2), [FIRST, SECOND], reliability_target=0.8, seed=1)
+    smooth = pg.certify(
+        losses(0.2), [replace(r, slack=0.02, ramp=0.05) for r in (FIRST, SECOND)],
+        reliability_target=0.8, seed=1, mode="smooth",
+    )  # fmt: skip
+    for certificate, shown, why in (
+        (betting, True, "a bet is made against the registered limit alone"),
+        (smooth, False, "The claim tells no single release apart"),
+    ):
+        sources = sources_of(certificate)
+        one = table(build_report(sources), "Requirements: mechanism")
+        assert ("shown below the limit" in one.columns) is shown
+        assert "limit that all would meet" not in one.columns
+        assert why in one.note
+        rows = list(csv.DictReader(io.StringIO(to_csv(sources).decode(), newline="")))
+        assert {row["lower"] + row["upper"] for row in rows} == {""}
 
 
 def test_both_ends_of_an_interval_say_how_sure_they_are_together() -> None:
@@ -461,7 +494,7 @@ def test_every_look_says_which_count_validates() -> None:
 def test_the_candidates_of_a_stream_have_pictures() -> None:
     sources = family()
     one = sources.groups["good"]
-    first = {name: rows[:1] for name, rows in dict(one.derived).items() if name != "bounds_tests"}
+    first = {name: rows[:1] for name, rows in dict(one.derived).items()}
     record = one.model_copy(
         update={"releases": ("candidate 1",), "derived": one.derived.model_copy(update=first)}
     )
@@ -472,7 +505,8 @@ def test_the_candidates_of_a_stream_have_pictures() -> None:
         mechanism="candidate 1", round=1, decision="validated", level="0.05",
         rests_on="Proposition 19", sentence="s",
     )  # fmt: skip
-    stream = replace(sources, groups=evidence.by_group, verdicts=(verdict,))
+    told = {"candidate 1": sources.told["good"]}
+    stream = replace(sources, groups=evidence.by_group, told=told, verdicts=(verdict,))
     report = build_report(stream)
     assert stream.group_names == ["candidate 1"]
     assert len(pictures_of(report, stream)["candidate 1"]) >= 2  # one a requirement

@@ -17,11 +17,8 @@ A, B = "a" * 64, "b" * 64
 AUTHOR, HEIR = "1" * 128, "2" * 128
 KEY = AUTHOR[:64]
 STATISTICS = {
-    "releases": ["r"], "requirements": [], "limits": [], "tests": [], "bounds_level": "0.05",
-    "columns": [], "derived": {
-        "pvalues": [], "violation_pvalues": [], "estimates": [], "lower": [], "upper": [],
-        "bounds_tests": [],
-    },
+    "releases": ["r"], "requirements": [], "limits": [], "tests": [],
+    "columns": [], "derived": {"pvalues": [], "violation_pvalues": [], "estimates": []},
 }  # fmt: skip
 FAILED = {"seed": 1, "status": "failed", "error": "none", "guard": "audit hook"}
 LEAST: dict[Stage, dict[str, Any]] = {

@@ -20,7 +20,7 @@ from proxyguard.audit.register import check_claim, check_sizes
 from proxyguard.audit.reserve import claim_status
 from proxyguard.audit.rules import measures_in
 from proxyguard.audit.stated import reading_place, redrawn, stated_not_checked
-from proxyguard.certificate.mechanism import certify_evidence, reading_of
+from proxyguard.certificate.mechanism import ReadingLevels, certify_evidence, reading_of
 from proxyguard.certificate.picks import picks_record
 from proxyguard.certificate.releases import ReleaseCertificate, certify_release_evidence
 from proxyguard.certificate.sequential import SequentialAudit
@@ -61,7 +61,7 @@ from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import AnyDraw, DrawnRelease, FailedDraw, ReleaseManifest
 from proxyguard.errors import RegistryError, StageError, UnsupportedDesign
 from proxyguard.evidence.record import read_evidence
-from proxyguard.evidence.releases import ReleaseEvidence
+from proxyguard.evidence.releases import Limits, ReleaseEvidence
 from proxyguard.exact.multiplicity import holm_adjusted
 from proxyguard.losses.cell import Reading
 from proxyguard.losses.measure import Measure
@@ -363,6 +363,34 @@ def decide_fixed(
             for spec in declaration.secondary
         },
     )
+
+
+def fixed_limits(
+    registry: Registry, manifest: ReleaseManifest, evidence: FixedEvidence, decided: Decisions
+) -> dict[str, Limits]:
+    """Return what each group's tests showed its means to exceed and to stay below.
+
+    Parameters
+    ----------
+    registry, manifest, evidence
+        The record, whose form has been checked.
+    decided
+        What was decided of it, with the levels at which single releases were told apart.
+    """
+    family = decided.family
+    levels: dict[str, ReadingLevels] = {
+        verdict.mechanism: (
+            verdict.lower.level, None if verdict.upper is None else verdict.upper.level
+        )
+        for verdict in decided.verdicts
+        if isinstance(verdict, MechanismVerdict)
+    }  # fmt: skip
+    return {
+        name: read.limits(
+            *(levels[name] if family is None else (family.level, family.violation_level))
+        )
+        for name, (read, _) in _Record.of(registry, manifest, evidence).read().items()
+    }
 
 
 def _verdicts(

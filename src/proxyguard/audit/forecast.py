@@ -764,7 +764,7 @@ class Forecast:
             count = min(rows, targets - start)
             columns = self._columns(case, reading, units, count, rng)
             releases = tuple(map(str, range(count)))
-            evidence = evidence_of(columns, reading, releases=releases, bounds_level=0.5)
+            evidence = evidence_of(columns, reading, releases=releases)
             pvalues.append(evidence.release_pvalues)
         return np.concatenate(pvalues)
 

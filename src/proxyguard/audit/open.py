@@ -649,9 +649,7 @@ def _evidence_by_reading(
 ) -> dict[GroupReading, GroupEvidence]:
     """Return the evidence of losses that were read in several ways in one pass."""
     return {
-        each: evidence_record(
-            evidence_of(columns, each.reading, releases=each.names, bounds_level=each.levels.bounds)
-        )
+        each: evidence_record(evidence_of(columns, each.reading, releases=each.names))
         for each, columns in zip(ways, scored.columns, strict=True)
     }
 

@@ -43,11 +43,12 @@ from proxyguard.documents.certificate import (
     VerdictRecord,
 )
 from proxyguard.documents.document import FORMAT
-from proxyguard.documents.evidence import Evidence
+from proxyguard.documents.evidence import Evidence, FixedEvidence, SequentialEvidence
 from proxyguard.documents.ledger import Amended, Sealed
 from proxyguard.documents.registry import ExcludedDraw, Registry
 from proxyguard.documents.releases import AnyDraw, FailedDraw, ReleaseManifest
 from proxyguard.errors import RegistryError, SealError, StageError
+from proxyguard.evidence.releases import Limits
 from proxyguard.modes.count import ValidCount
 from proxyguard.modes.evidence import Decision
 from proxyguard.modes.planning import planned
@@ -77,11 +78,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-# The columns of `Certificate.to_frame`, which a sealed certificate has too.
-FRAME = (
-    "mechanism", "release", "requirement", "n", "estimate", "lower", "upper", "limit", "pvalue",
-    "violation_pvalue", "test",
-)  # fmt: skip
+# Columns of `report.csv` that a frame of a certificate has, and that of named releases besides.
+FRAME = COLUMNS[: COLUMNS.index("test") + 1]
+OF_RELEASES = ("adjusted_pvalue", "decision")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -353,7 +352,13 @@ class SealedCertificate:
         return read_picks(self.predicate.picks)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each release and requirement: estimate, bounds, p-values.
+        """Return one row for each release and requirement.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns of `Certificate.to_frame`, or of named releases those of
+            `ReleaseCertificate.to_frame`; numbers have the digits that `report.csv` has.
 
         Raises
         ------
@@ -362,9 +367,8 @@ class SealedCertificate:
         """
         import pandas as pd
 
-        rows = evidence_rows(self._sources())
-        frame = pd.DataFrame(rows, columns=list(COLUMNS)).rename(columns={"records": "n"})
-        return frame[list(FRAME)]
+        frame = pd.DataFrame(evidence_rows(self._sources()), columns=list(COLUMNS))
+        return frame[[*FRAME, *(() if self.predicate.family is None else OF_RELEASES)]]
 
     def to_html(self) -> str:
         """Return the report of the audit as a page, which asks for nothing from outside."""
@@ -405,6 +409,7 @@ def audit_sources(folder: AuditFolder, journal: Journal) -> Sources:
     # By the ledger and not by the file: advice that was laid here later is nobody's.
     advised = ADVICE in recorded_files(journal.ledger.entries)
     predicate, claim = statement.predicate, registry.declaration.claim
+    manifest = folder.document(ReleaseManifest, RELEASES) if folder.has(RELEASES) else None
     return Sources(
         name=predicate.name,
         purpose=predicate.purpose,
@@ -419,10 +424,11 @@ def audit_sources(folder: AuditFolder, journal: Journal) -> Sources:
             beta=None if claim.beta is None else Fraction(claim.beta),
             pooled=bool(claim.pooled_violations),
         ),
+        told=_limits(registry, manifest, evidence, predicate),
         family=predicate.family,
         predicate=predicate,
         registry=registry,
-        manifest=folder.document(ReleaseManifest, RELEASES) if folder.has(RELEASES) else None,
+        manifest=manifest,
         ledger=journal.ledger.entries,
         signer=signer,
         subjects=statement.subjects,
@@ -431,6 +437,21 @@ def audit_sources(folder: AuditFolder, journal: Journal) -> Sources:
             registry, predicate, evidence, folder.document(Advice, ADVICE) if advised else None
         ),
     )
+
+
+def _limits(
+    registry: Registry, manifest: ReleaseManifest | None, evidence: Evidence, predicate: Predicate
+) -> Mapping[str, Limits]:
+    """Return what the tests showed means to exceed and to stay below, derived anew."""
+    # Here: steps give the objects of this file back, and so import it first.
+    from proxyguard.audit.decide import fixed_limits
+    from proxyguard.audit.sequential import OneByOne
+
+    if isinstance(evidence, SequentialEvidence):
+        return OneByOne.of(registry).limits(evidence)
+    if manifest is None or not isinstance(evidence, FixedEvidence):
+        raise SealError(f"{RELEASES} is missing, and releases were frozen before the opening")
+    return fixed_limits(registry, manifest, evidence, predicate)
 
 
 def advice_for(
@@ -504,7 +525,6 @@ def _unsettled_releases(
                 seed=_seed_of(registry),
                 digits=declaration.digits,
                 estimates=np.array(derived.estimates[row], dtype=np.float64),
-                upper=np.array(derived.upper[row], dtype=np.float64),
                 pvalues=np.array(derived.pvalues[row], dtype=np.float64),
                 family=len(predicate.verdicts),
                 unresolved=len(unresolved),

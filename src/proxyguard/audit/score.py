@@ -722,7 +722,7 @@ def needs_whole(readings: Sequence[Reading]) -> bool:
 
 
 def check_record(
-    record: GroupEvidence, reading: Reading, level: float, releases: Sequence[str], what: str, *,
+    record: GroupEvidence, reading: Reading, releases: Sequence[str], what: str, *,
     n: int, sizes: Sizes | None,
 ) -> ReleaseEvidence:  # fmt: skip
     """Return evidence derived anew from its statistics; raise unless the record says the same.
@@ -731,8 +731,8 @@ def check_record(
     ----------
     record
         The evidence of some releases, as it is recorded.
-    reading, level
-        How their losses are read, and the level of their bounds.
+    reading
+        How their losses are read.
     releases
         What they are called, in order.
     what
@@ -743,17 +743,14 @@ def check_record(
     Raises
     ------
     SealError
-        Where it is of other releases or another level, does not follow, or follows from statistics
-        that no losses can have.
+        Where it is of other releases, does not follow, or follows from statistics that no losses
+        can have.
     """
     # In this order: statistics are matched to draws by position.
     if list(record.releases) != list(releases):
         raise SealError(
             f"{what} is about {list(record.releases[:3])}..., not {list(releases[:3])}..."
         )
-    # Bounds at another level follow from the statistics just as well, and promise something else.
-    if record.bounds_level != repr(level):
-        raise SealError(f"{what} has bounds at another level than the registered one")
     derived = read_evidence(record, reading)
     again = derived_record(derived).to_dict()
     agree(record.derived.to_dict(), again, f"{what}, derived values")

@@ -60,7 +60,7 @@ from proxyguard.draw.pool import draw_all
 from proxyguard.draw.sources import changed_reading, refuse_changes
 from proxyguard.errors import DrawError, SealError
 from proxyguard.evidence.record import Sizes, evidence_record, read_evidence
-from proxyguard.evidence.releases import ReleaseEvidence, evidence_of
+from proxyguard.evidence.releases import Limits, ReleaseEvidence, evidence_of
 from proxyguard.exact.multiplicity import spending_level
 from proxyguard.losses.cell import Reading, join_columns
 from proxyguard.modes.catalog import NO_MECHANISM
@@ -139,6 +139,15 @@ class OneByOne(ABC):
             digits=self.registry.declaration.digits,
         )
 
+    def limits(self, evidence: SequentialEvidence) -> dict[str, Limits]:
+        """Return what each group's tests showed its means to stay below, at their levels."""
+        told = {}
+        for count, (name, group) in enumerate(evidence.by_group.items(), start=1):
+            release = evidence.scores[count - 1].release
+            reading = self.reading(int(evidence.seed), count, release)
+            told[name] = read_evidence(group, reading).limits(reading.level, None)
+        return told
+
     def repeated(self, draws: Sequence[MadeDraw], where: str) -> list[tuple[str, int, int]]:
         """Return what of a release comes twice, with the two seeds.
 
@@ -190,7 +199,6 @@ class DrawsToBoundary(OneByOne):
             ),
             reading,
             releases=tuple(evidence.releases[0] for evidence in each),
-            bounds_level=reading.level,
         )
         return {self.member.mechanism[0].name: evidence_record(whole)}
 
@@ -418,9 +426,7 @@ class Step:
             measures=self.rule.measures,
         )  # fmt: skip
         scored = self.scorer(group, records).score(draw.label, [draw], [reading])
-        return evidence_of(
-            scored.columns[0], reading, releases=(draw.label,), bounds_level=reading.level
-        )
+        return evidence_of(scored.columns[0], reading, releases=(draw.label,))
 
 
 def scores_in(journal: Journal) -> tuple[Entry[Favored] | Entry[Judged], ...]:
@@ -494,7 +500,7 @@ def _check_scores(
     for count, (entry, draw) in enumerate(zip(entries, draws, strict=True), start=1):
         score, reading = entry.body, rule.reading(seed, count, entry.body.release)
         derived = check_record(
-            score.statistics, reading, reading.level, [draw.label], f"score {count}",
+            score.statistics, reading, [draw.label], f"score {count}",
             # Each round of a stream has records, and so subgroups, of its own.
             n=n, sizes=None if stream else sizes,
         )  # fmt: skip

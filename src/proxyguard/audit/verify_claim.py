@@ -701,7 +701,7 @@ def check_derived(
         records[group.name] = n
         for each in ways:
             check_record(
-                each.of(evidence), each.reading, each.levels.bounds, each.names, "the evidence",
+                each.of(evidence), each.reading, each.names, "the evidence",
                 n=n, sizes=sizes[group.member.name],
             )  # fmt: skip
     _check_diagnostics(registry, groups, records, evidence.diagnostics)

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 AnyLosses = ArrayLike | Losses
 EvidenceAtLevels = tuple[ReleaseEvidence, Levels]
+# Of the tests that tell single releases apart: for validity, for violations.
+ReadingLevels = tuple[float | None, float | None]
 
 
 @overload
@@ -258,9 +260,7 @@ def _gather(
     share: Fraction,
 ) -> EvidenceAtLevels:
     levels = claim.levels(n_releases=losses.shape[0], n_requirements=len(requirements), share=share)
-    return gather_evidence(
-        losses, reading_of(claim, requirements, design, levels, seed), bounds_level=levels.bounds
-    ), levels
+    return gather_evidence(losses, reading_of(claim, requirements, design, levels, seed)), levels
 
 
 def reading_of(
@@ -410,6 +410,11 @@ class Certificate(ShownAsPage):
         return self.reliability_target if self.decision is Decision.VIOLATION else 1.0
 
     @property
+    def levels(self) -> ReadingLevels:
+        """The levels at which tests told single releases apart: valid ones, violating ones."""
+        return self.lower.level, None if self.upper is None else self.upper.level
+
+    @property
     def joint_coverage(self) -> Fraction:
         """The level at which the lower and the upper bound hold together, by a union bound."""
         beta = self.claim.beta if self.upper is not None else None
@@ -459,8 +464,20 @@ class Certificate(ShownAsPage):
         }
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each release and requirement: estimate, bounds, p-values."""
-        return evidence_frame({self.mechanism: self.evidence})
+        """Return one row for each release and requirement.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``n`` records that count (or clusters), the ``estimate`` of the mean beside its
+            ``limit``, and p-values: for validity, and for a violation. ``upper`` is the least limit
+            that the release would have met by the same ``test`` at the level of its score, and
+            ``lower`` the greatest that it would have been shown to exceed: they lie on the side of
+            the limit on which the p-value decided, and say nothing more. They are not a number
+            where no statistic says them, as of a betting test, or where no p-value tells single
+            releases apart.
+        """
+        return evidence_frame({self.mechanism: (self.evidence, self.levels)})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -510,8 +527,8 @@ class FamilyCertificate(ShownAsPage, Mapping[str, Certificate]):
         return {name: certificate.to_dict() for name, certificate in self.items()}
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the evidence of all mechanisms, one row a release and requirement."""
-        return evidence_frame({name: certificate.evidence for name, certificate in self.items()})
+        """Return the evidence of all mechanisms, as `Certificate.to_frame` has it of one."""
+        return evidence_frame({name: (c.evidence, c.levels) for name, c in self.items()})
 
 
 def decide(
@@ -581,17 +598,21 @@ def shown_by(valid: bool, violated: bool) -> Decision:
     return Decision.VALIDATED if valid else Decision.VIOLATION
 
 
-def evidence_frame(members: Mapping[str, ReleaseEvidence]) -> pd.DataFrame:
+def evidence_frame(
+    members: Mapping[str, tuple[ReleaseEvidence, ReadingLevels]],
+) -> pd.DataFrame:
     """Return the evidence of mechanisms, or members, with a row a release and requirement."""
     need("to_frame()", ["pandas"])
     import pandas as pd
 
-    return pd.concat([_frame(*member) for member in members.items()], ignore_index=True)
+    frames = [_frame(name, evidence, levels) for name, (evidence, levels) in members.items()]
+    return pd.concat(frames, ignore_index=True)
 
 
-def _frame(mechanism: str, evidence: ReleaseEvidence) -> pd.DataFrame:
+def _frame(mechanism: str, evidence: ReleaseEvidence, levels: ReadingLevels) -> pd.DataFrame:
     import pandas as pd
 
+    told = evidence.limits(*levels)
     n_releases, n_requirements = evidence.pvalues.shape
     repeat = np.repeat(np.arange(n_releases), n_requirements)
     tile = np.tile(np.arange(n_requirements), n_releases)
@@ -603,8 +624,8 @@ def _frame(mechanism: str, evidence: ReleaseEvidence) -> pd.DataFrame:
             "requirement": [requirements[j].name for j in tile],
             "n": [evidence.n_records[j] for j in tile],
             "estimate": evidence.estimates.ravel(),
-            "lower": evidence.lower.ravel(),
-            "upper": evidence.upper.ravel(),
+            "lower": told.lower.ravel(),
+            "upper": told.upper.ravel(),
             "limit": [requirements[j].limit for j in tile],
             "pvalue": evidence.pvalues.ravel(),
             "violation_pvalue": evidence.violation_pvalues.ravel(),
@@ -618,6 +639,7 @@ def _bound_dict(bound: ReliabilityBound) -> dict[str, Plain]:
         "value": bound.value,
         "rests_on": bound.rests_on,
         "pvalue": bound.pvalue,
+        "level": bound.level,
         "steps": [{"label": label, "value": value} for label, value in bound.steps],
         "budget": bound.budget.to_list(),
     }

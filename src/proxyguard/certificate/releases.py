@@ -17,7 +17,7 @@ from proxyguard.certificate import wording
 from proxyguard.certificate.mechanism import AnyLosses, evidence_frame, naming, reading_of, shown_by
 from proxyguard.errors import RegistryError
 from proxyguard.evidence.releases import ReleaseEvidence, gather_evidence
-from proxyguard.exact.multiplicity import holm, holm_adjusted
+from proxyguard.exact.multiplicity import holm, holm_adjusted, holm_level
 from proxyguard.losses.read import as_losses, check_records
 from proxyguard.losses.records import Records
 from proxyguard.modes.catalog import NO_MECHANISM, Choices, about_mechanism
@@ -85,7 +85,7 @@ def decide_releases(
     recognized = holm(pvalues, alpha=float(alpha.total))
     # p <= alpha/m decides: m p <= alpha, as these are read, may differ in the last place.
     adjusted = holm_adjusted(pvalues)
-    violated = _violations(family, beta)
+    violated, _ = _violations(family, beta)
     verdicts: list[NamedVerdict] = []
     for member, evidence in family.items():
         names = [requirement.name for requirement in evidence.requirements]
@@ -111,9 +111,9 @@ def decide_releases(
 
 def _violations(
     family: Mapping[str, ReleaseEvidence], beta: Budget | None
-) -> dict[str, NDArray[np.bool_]]:
+) -> tuple[dict[str, NDArray[np.bool_]], float | None]:
     if beta is None:
-        return {m: np.zeros(e.violation_pvalues.shape, dtype=bool) for m, e in family.items()}
+        return {m: np.zeros(e.violation_pvalues.shape, dtype=bool) for m, e in family.items()}, None
     return pooled_violations(
         {m: e.violation_pvalues for m, e in family.items()}, level=float(beta.total)
     )
@@ -198,6 +198,13 @@ class ReleaseCertificate(ShownAsPage):
         return tuple(seen)
 
     @property
+    def levels(self) -> tuple[float, float | None]:
+        """The levels at which Holm's procedures stopped: for valid releases, for violations."""
+        pvalues = np.concatenate([e.release_pvalues for e in self.evidence.values()])
+        stop = holm_level(pvalues, alpha=float(self.claim.lower_budget().total))
+        return stop, _violations(self.evidence, self.claim.upper_budget())[1]
+
+    @property
     def sentence(self) -> str:
         """What holds of the validated releases, in one sentence."""
         return wording.releases_sentence(self)
@@ -209,11 +216,14 @@ class ReleaseCertificate(ShownAsPage):
 
     def to_dict(self) -> dict[str, Plain]:
         """Return the verdicts as plain values, ready for JSON."""
+        level, violation_level = self.levels
         return {
             "mode": self.claim.mode,
             "alpha": str(self.claim.alpha),
             "beta": None if self.claim.beta is None else str(self.claim.beta),
             "rests_on": "Theorem 4",
+            "level": level,
+            "violation_level": violation_level,
             "seed": self.seed,
             "seed_given_by_caller": self.seed_given,
             "basis": self.basis,
@@ -222,8 +232,20 @@ class ReleaseCertificate(ShownAsPage):
         }
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the evidence of the family, one row a release and requirement."""
-        return evidence_frame(self.evidence)
+        """Return one row for each release and requirement.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns of `Certificate.to_frame`, of which ``mechanism`` is the member here;
+            ``decision``, the verdict on the release; and ``adjusted_pvalue``, Holm's over all
+            releases: the least ``alpha`` at which the release is validated.
+        """
+        frame = evidence_frame({name: (e, self.levels) for name, e in self.evidence.items()})
+        rows = [v for v in self.verdicts for _ in self.evidence[v.member].requirements]
+        frame["adjusted_pvalue"] = [verdict.adjusted for verdict in rows]
+        frame["decision"] = [verdict.decision.value for verdict in rows]
+        return frame
 
 
 def certify_releases(
@@ -297,11 +319,11 @@ def certify_releases(
         required, sampled = as_requirements(member.requirements), as_design(member.design)
         claim.require_support(sampled, required)
         levels = claim.levels(n_releases=n_releases, n_requirements=len(required))
-        readings[name] = reading_of(claim, required, sampled, levels, seed), levels.bounds
+        readings[name] = reading_of(claim, required, sampled, levels, seed)
     evidence = {}
-    for name, (reading, bounds_level) in readings.items():
+    for name, reading in readings.items():
         with naming(name, family=isinstance(losses, Mapping)):
-            evidence[name] = gather_evidence(arrays[name], reading, bounds_level=bounds_level)
+            evidence[name] = gather_evidence(arrays[name], reading)
     return certify_release_evidence(claim, evidence, seed=seed, seed_given=given)
 
 

@@ -122,7 +122,7 @@ class FavorableScore:
                 f"{self._n} records, or other ids, strata, clusters, subgroups or order); one "
                 "target serves the whole audit"
             )
-        evidence = gather_evidence(array, self._reading, bounds_level=self._reading.level)
+        evidence = gather_evidence(array, self._reading)
         # Remembered only after the losses were read: a refused array fixes no target.
         # Ids that are first given later are kept from then on; until then there is less to compare.
         if self._n is None or self._records.ids is None:
@@ -510,7 +510,7 @@ class CandidateStream(Shown):
             violation_level=level,
             seed=self._seed + number,  # an order, and uniforms, of its own for every batch
         )
-        evidence = gather_evidence(array, reading, bounds_level=level)
+        evidence = gather_evidence(array, reading)
         pvalue = float(evidence.release_pvalues[0])
         verdict = Round(
             number=number,

@@ -11,7 +11,6 @@ from functools import partial
 from math import ceil, floor, inf, log10
 from typing import TYPE_CHECKING
 
-from proxyguard.evidence.component import UNBOUNDED
 from proxyguard.modes.evidence import Decision, ReliabilityBound
 from proxyguard.registry.design import (
     Stratified,
@@ -416,10 +415,6 @@ def _bound_lines(title: str, bound: ReliabilityBound, *, shown: str, certified: 
 
 def _requirement_lines(certificate: Certificate) -> Iterable[str]:
     evidence = certificate.evidence
-    n_bounds = 2 * evidence.n_releases * evidence.n_requirements
-    # The union bound over all that is printed as simultaneous, both sides of each.
-    spent = Fraction(f"{evidence.bounds_level * n_bounds:.9g}")  # 0.05, not 0.05000000000000001
-    level = confidence(min(Fraction(1), spent))
     order = range(evidence.n_requirements)
     for j in order if len(order) <= MOST_PRINTED else sorted(order, key=partial(_room, evidence)):
         requirement = evidence.requirements[j]
@@ -429,16 +424,9 @@ def _requirement_lines(certificate: Certificate) -> Iterable[str]:
         limit, estimates = requirement.limit, evidence.estimates[:, j]
         low = rounded(estimates.min(), 4, up=False, than=limit)
         high = rounded(estimates.max(), 4, up=True, than=limit)
-        unit, test = requirement.unit, evidence.bounds_tests[j]
-        worst = f"largest upper bound {rounded(evidence.upper[:, j].max(), 4, up=True, than=limit)}"
-        worst = "no upper bound" if test.endswith(UNBOUNDED) else f"{worst}{unit}"
-        read = f", {worst} (for reading: {level} simultaneous, {test})"
-        # The decision has tests of its own, and beside it a looser bound would speak against it.
-        beyond = estimates.max() < limit <= evidence.upper[:, j].max()
-        if certificate.decision is Decision.VALIDATED and beyond:
-            read = ""
+        unit = requirement.unit
         yield (
-            f"  {requirement.name}: limit {limit:g}{unit}, estimates {low} to {high}{unit}{read}"
+            f"  {requirement.name}: limit {limit:g}{unit}, estimates {low} to {high}{unit}"
             f"{_missing_phrase(evidence, j)}"
         )
 

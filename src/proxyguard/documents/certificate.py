@@ -63,6 +63,8 @@ class BoundRecord(Document):
     """The numbers that it is built from, in order."""
     budget: tuple[BudgetShare, ...]
     """The error levels that it spends."""
+    level: float | None = None
+    """At which each requirement's test told single releases apart, where one did."""
 
 
 class _OfReleases:
@@ -231,6 +233,10 @@ class ReleaseFamily(Document):
     """Error level of violation, if there is one."""
     rests_on: str
     """The theorem that it rests on."""
+    level: float
+    """The level at which Holm's procedure stopped: a release with a p-value up to it is valid."""
+    violation_level: float | None = None
+    """The same of violations, of releases and requirements together."""
     seed: Whole
     """Seed of the randomness of the tests."""
     seed_given_by_caller: bool
@@ -726,15 +732,6 @@ class ReportBinding(Document):
     """All releases."""
 
 
-class ReportRows(Document):
-    """The evidence row by row, as `report.csv` has it."""
-
-    columns: tuple[str, ...]
-    """The heads of the columns."""
-    values: tuple[tuple[str | int | float | bool | None, ...], ...]
-    """One row for each release and requirement."""
-
-
 class Report(Document):
     """A whole report: what the page says, and what `report.json` has under the same names."""
 
@@ -791,5 +788,3 @@ class ReportDocument(Report):
     """The key that signed the certificate."""
     head: Digest
     """The head of the ledger."""
-    rows: ReportRows
-    """The evidence row by row."""

@@ -73,12 +73,6 @@ class Derived(Document):
     """P-values for violation."""
     estimates: Matrix
     """Estimated means, on the scale of the loss."""
-    lower: Matrix
-    """Simultaneous lower limits."""
-    upper: Matrix
-    """Simultaneous upper limits."""
-    bounds_tests: tuple[str, ...]
-    """The tests that the limits come from."""
 
 
 class GroupEvidence(Document):
@@ -92,8 +86,6 @@ class GroupEvidence(Document):
     """Their limits."""
     tests: tuple[str, ...]
     """The registered test of each."""
-    bounds_level: NumberText
-    """The error level of the simultaneous limits."""
     columns: tuple[ColumnRecord, ...]
     """The statistics, by requirement."""
     derived: Derived

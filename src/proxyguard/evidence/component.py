@@ -1,18 +1,17 @@
-"""Component p-values and requirement bounds from the statistics of one pass.
+"""Component p-values, and the limits that they belong to, from the statistics of one pass.
 
 `component_pvalues` decides: one p-value a release and requirement, each way, by the registered
-test. `requirement_bounds` and `estimated_means` are for reading and never decide. All of it takes
-statistics on the unit scale, of which the side that weakens a claim was rounded: the mean for
+test. `least_limits` turns the same test around, and `estimated_means` is for reading. All of it
+takes statistics on the unit scale, of which the side that weakens a claim was rounded: the mean for
 validation up, the mean for violation down (`evidence.releases`).
 
-Where a release's own answer tells between which ends its losses lie, tests and bounds are those of
+Where a release's own answer tells between which ends its losses lie, tests and limits are those of
 losses on that range, with the limit that is there (theory section 1, *Ranges of answers*): capitals
 were, and the rest is put on it here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -20,11 +19,11 @@ import numpy as np
 
 from proxyguard.errors import LossMismatch
 from proxyguard.exact import mean as exact_mean
-from proxyguard.exact.rounding import Array, Integers, at_most, round_down, round_up
+from proxyguard.exact.rounding import Array, Integers, at_most
 from proxyguard.losses.cell import Column, unit_ends
 from proxyguard.registry.design import Design, Sampling, Stratified
 from proxyguard.registry.requirement import Form, Requirement
-from proxyguard.registry.test import ComponentTest, Statistics, pvalues
+from proxyguard.registry.test import ComponentTest, Statistics, pvalues, upper_limits
 
 Pair = tuple[Array, Array]  # validation, violation
 
@@ -205,62 +204,60 @@ def effective_size(column: Column, design: Design) -> float:
     return float(design.effective_size) if isinstance(design, Stratified) else float(column.n)
 
 
-# What stands behind the inequality of upper limits that are all the end of the range.
-UNBOUNDED = ", none from above"
-
-
-def requirement_bounds(
-    columns: Sequence[Column],
-    requirements: Sequence[Requirement],
+def least_limits(
+    column: Column,
+    requirement: Requirement,
+    test: ComponentTest,
     design: Design,
     *,
-    delta: float,
-    digits: int | None = None,
-) -> tuple[Array, Array, tuple[str, ...]]:
-    """Return lower and upper limits of every mean, (R, J), at level ``delta`` each way.
+    level: float | None,
+    violation: bool = False,
+) -> Array:
+    """Return the least limit that each release would have met by its test at ``level``.
 
-    Empirical Bernstein for iid records (the paper's tables), Bernoulli-KL where records
-    are not identically distributed or variances are unknown, weighted Hoeffding for other
-    strata; the third value names the inequality of each requirement. For reading, never
-    for deciding.
+    Of violations it is the greatest limit that the release would have been shown to exceed. Not a
+    number where there is no level, or statistics do not say: a bet knows its capital at the one
+    limit that it was made against, what is tested of unequal units depends on the limit, and an
+    exposure looks at another number for each direction.
 
     Parameters
     ----------
-    columns, requirements
-        The statistics, by requirement.
-    design
-        How the records were sampled.
-    delta
-        The error level of every single limit.
-    digits
-        Of a registered disclosure: lower limits are rounded down to them and upper ones up.
+    column, requirement, test, design
+        As `component_pvalues` takes them.
+    level
+        The level at which the test decided.
+    violation
+        Which direction.
     """
-    lows, highs, names = [], [], []
-    for column, requirement in zip(columns, requirements, strict=True):
-        limits = _limits if column.size_share is None else _ratio_limits
-        if requirement.two_directions:
-            limits = _tested_limits
-        upper, lower, name = limits(column, requirement, design, delta)
-        low = 1.0 - lower
-        if np.all(upper >= 1.0):
-            name = f"{name}{UNBOUNDED}"
-        ends = on_own_range(column, requirement)[0].ends
-        if ends is not None:
-            # Means on their own range, put back: outwards by what rounding may lose.
-            least, most = ends
-            low = np.maximum(0.0, least + low * (most - least) - RANGE_GUARD)
-            upper = np.minimum(1.0, least + upper * (most - least) + RANGE_GUARD)
-        if digits is not None:
-            low, upper = round_down(low, digits), np.minimum(1.0, round_up(upper, digits))
-        if column.unmeasured is not None:
-            low, upper = (
-                np.where(column.unmeasured, 0.0, low),
-                np.where(column.unmeasured, 1.0, upper),
-            )
-        lows.append(requirement.from_unit(low))
-        highs.append(requirement.from_unit(upper))
-        names.append(name)
-    return np.stack(lows, axis=1), np.stack(highs, axis=1), tuple(names)
+    unknown = np.full(column.mean.shape, np.nan)
+    if level is None or requirement.two_directions or column.size_share is not None:
+        return unknown
+    if requirement.indicator and test is ComponentTest.BINOMIAL and column.n:
+        return _share_limits(column, design, level, violation=violation)
+    ranged, v = on_own_range(column, requirement)
+    limits = upper_limits(test, _Side(ranged, v, design, violation=violation), level)
+    if limits is None:
+        return unknown
+    limits = 1.0 - limits if violation else limits
+    if ranged.ends is not None:
+        # On their own range they were; outwards by what rounding may lose on the way back.
+        low, high = ranged.ends
+        limits = low + limits * (high - low) + (-RANGE_GUARD if violation else RANGE_GUARD)
+    return requirement.from_unit(np.clip(limits, 0.0, 1.0))
+
+
+def _share_limits(column: Column, design: Design, level: float, *, violation: bool) -> Array:
+    """Return by how much a share may differ from each release's own answer."""
+    against = column.against
+    assert column.answer is not None  # `component_pvalues` refused it otherwise
+    assert column.count is not None
+    assert against.answer is not None
+    assert against.count is not None
+    identical = design.sampling is Sampling.IID
+    upper = partial(exact_mean.binomial_upper, n=column.n, delta=level, identical=identical)
+    if violation:
+        return 1.0 - upper(column.n - against.count) - against.answer
+    return np.asarray(upper(column.count) - column.answer)
 
 
 def estimated_means(column: Column, requirement: Requirement) -> Array:
@@ -284,69 +281,3 @@ def _mass(column: Column, mean: Array, v: float | Array) -> Array:
     """Return the mean over clusters of ``(m_c/m_max) mean_c``, or over records of their like."""
     share = column.size_share or 0.0
     return np.clip(mean - v * (1.0 - share), 0.0, share)
-
-
-def _ratio_limits(
-    column: Column, requirement: Requirement, design: Design, delta: float
-) -> tuple[Array, Array, str]:
-    """Limits of a ratio of two means over clusters, half of ``delta`` for each of them."""
-    column, v = on_own_range(column, requirement)
-    half, share = delta / 2.0, column.size_share or 0.0
-    weighted = design.sampling is Sampling.WEIGHTED
-    upper_limit = partial(
-        exact_mean.hoeffding_upper if weighted else exact_mean.chernoff_upper, delta=half
-    )
-    n = effective_size(column, design) if weighted else column.n
-    mass_high = upper_limit(_mass(column, column.mean, v), n)
-    mass_low = 1.0 - upper_limit(1.0 - _mass(column, column.against.mean, v), n)
-    share_high, share_low = upper_limit(share, n), 1.0 - upper_limit(1.0 - share, n)
-    # A share that may be 0 says nothing: the quotient is then huge, and 1 is the upper limit.
-    upper = np.minimum(1.0, mass_high / np.maximum(share_low, 1e-300))
-    name = "hoeffding" if weighted else "chernoff"
-    return upper, 1.0 - mass_low / share_high, f"{name}, ratio"
-
-
-def _tested_limits(
-    column: Column, requirement: Requirement, design: Design, delta: float
-) -> tuple[Array, Array, str]:
-    """Return the limit that is tested where the test holds at ``delta``, and else the whole range.
-
-    The counts are of a threshold that the target chose, or of a share that was estimated: a limit
-    of the mean there would be none of what is claimed. The test is.
-    """
-    validation, violation = component_pvalues(column, requirement, ComponentTest.BINOMIAL, design)
-    v = requirement.unit_limit
-    upper = np.where(validation <= delta, v, 1.0)
-    return upper, np.where(violation <= delta, 1.0 - v, 1.0), "binomial, at the limit"
-
-
-def _limits(
-    column: Column, requirement: Requirement, design: Design, delta: float
-) -> tuple[Array, Array, str]:
-    """Return the upper limit of the mean, that of the reflected mean, and the test's name."""
-    column, _ = on_own_range(column, requirement)
-    against = column.against
-    mean, low, n = column.mean, against.mean, column.n
-    # Of no record or one nothing is said: all of the unit interval, whatever the test.
-    if n < 2:
-        return np.ones(mean.size), np.ones(mean.size), "none"
-    if design.sampling is Sampling.WEIGHTED:
-        size = effective_size(column, design)
-        return (
-            exact_mean.hoeffding_upper(mean, size, delta=delta),
-            exact_mean.hoeffding_upper(1.0 - low, size, delta=delta),
-            "hoeffding",
-        )
-    high_variance, low_variance = column.variance, against.variance
-    iid = design.sampling is Sampling.IID
-    if iid and high_variance is not None and low_variance is not None:
-        return (
-            exact_mean.empirical_bernstein_upper(mean, high_variance, n, delta=delta),
-            exact_mean.empirical_bernstein_upper(1.0 - low, low_variance, n, delta=delta),
-            "empirical_bernstein",
-        )
-    return (
-        exact_mean.chernoff_upper(mean, n, delta=delta),
-        exact_mean.chernoff_upper(1.0 - low, n, delta=delta),
-        "chernoff",
-    )

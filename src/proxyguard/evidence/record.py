@@ -54,21 +54,17 @@ def evidence_record(evidence: ReleaseEvidence) -> GroupEvidence:
         requirements=tuple(r.name for r in evidence.requirements),
         limits=tuple(repr(r.limit) for r in evidence.requirements),
         tests=tuple(t.value for t in evidence.tests),
-        bounds_level=repr(evidence.bounds_level),
         columns=tuple(_column_record(column) for column in evidence.columns),
         derived=derived_record(evidence),
     )
 
 
 def derived_record(evidence: ReleaseEvidence) -> Derived:
-    """Return p-values, estimates and simultaneous bounds, which the statistics determine."""
+    """Return p-values and estimates, which the statistics determine."""
     return Derived(
         pvalues=_matrix(evidence.pvalues),
         violation_pvalues=_matrix(evidence.violation_pvalues),
         estimates=_matrix(evidence.estimates),
-        lower=_matrix(evidence.lower),
-        upper=_matrix(evidence.upper),
-        bounds_tests=tuple(evidence.bounds_tests),
     )
 
 
@@ -111,7 +107,6 @@ def read_evidence(record: GroupEvidence, reading: Reading) -> ReleaseEvidence:
         columns,
         reading,
         releases=record.releases,
-        bounds_level=float(record.bounds_level),
     )
 
 

@@ -6,7 +6,7 @@ what is claimed from it only gets weaker.
 
 A registered disclosure (`digits`) rounds every statistic of the target before anything is derived
 from it: means and counts up for validation and down for violation, variances up, log capitals
-down, block means up. P-values and requirement limits are then rounded once more, up and outwards.
+down, block means up. P-values are then rounded up once more.
 
 Guarantee
 ---------
@@ -21,13 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from math import ceil, log10
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.errors import UnsupportedDesign
-from proxyguard.evidence.component import component_pvalues, estimated_means, requirement_bounds
+from proxyguard.evidence.component import component_pvalues, estimated_means, least_limits
 from proxyguard.exact.multiplicity import intersection_union
 from proxyguard.exact.rounding import (
     Array,
@@ -44,6 +46,20 @@ from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
 CountArray = NDArray[np.int64]
+
+
+class Limits(NamedTuple):
+    """What means were shown to exceed, and to stay below, by the tests that decided.
+
+    ``upper`` is at most the registered limit exactly where a p-value is at most ``level``, and
+    ``lower`` at least that limit where the p-value of a violation is at most ``violation_level``:
+    the tests are turned around, and say nothing more. Not a number where nothing says it.
+    """
+
+    level: float | None
+    violation_level: float | None
+    lower: Array  # (R, J) on registered scales
+    upper: Array
 
 
 def _few_digits(means: Array, requirement: Requirement) -> Array:
@@ -181,11 +197,7 @@ def _down(logs: Array | None, digits: int) -> Array | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReleaseEvidence:
-    """P-values in both directions, estimates and requirement bounds of R releases.
-
-    ``lower`` and ``upper`` hold simultaneously over releases, requirements and directions
-    at ``R J 2 bounds_level``; they are for reading and never decide.
-    """
+    """P-values in both directions, and estimates, of R releases and J requirements."""
 
     releases: tuple[str, ...]
     requirements: tuple[Requirement, ...]
@@ -197,10 +209,6 @@ class ReleaseEvidence:
     pvalues: Array  # (R, J) of mu >= tau
     violation_pvalues: Array  # (R, J) of mu <= tau
     estimates: Array  # (R, J) on registered scales
-    lower: Array  # (R, J)
-    upper: Array  # (R, J)
-    bounds_level: float
-    bounds_tests: tuple[str, ...]  # (J,)
 
     @property
     def n_releases(self) -> int:
@@ -233,8 +241,25 @@ class ReleaseEvidence:
         """The requirement with the largest p-value in each release."""
         return np.asarray(np.argmax(self.pvalues, axis=1))
 
+    def limits(self, level: float | None, violation_level: float | None) -> Limits:
+        """Return the tests turned around, at the levels at which they told releases apart."""
+        lower, upper = np.full((2, *self.pvalues.shape), np.nan)
+        for j, column in enumerate(self.columns):  # of separate batches there are none
+            r = self.requirements[j]
+            ask = partial(least_limits, column, r, self.tests[j], self.reading.design)
+            most, least = ask(level=level), ask(level=violation_level, violation=True)
+            if column.unmeasured is not None:
+                most, least = np.where(column.unmeasured, np.nan, (most, least))
+            # Guards widen limits, and rounding p-values: neither may let the two disagree.
+            met = self.pvalues[:, j] <= (level or 0.0)
+            above = self.violation_pvalues[:, j] <= (violation_level or 0.0)
+            beyond, short = np.nextafter(r.limit, (np.inf, -np.inf))
+            upper[:, j] = np.where(met, np.minimum(most, r.limit), np.maximum(most, beyond))
+            lower[:, j] = np.where(above, np.maximum(least, r.limit), np.minimum(least, short))
+        return Limits(level, violation_level, lower, upper)
 
-def gather_evidence(losses: Losses, reading: Reading, *, bounds_level: float) -> ReleaseEvidence:
+
+def gather_evidence(losses: Losses, reading: Reading) -> ReleaseEvidence:
     """Read the losses once and return the evidence of every release.
 
     Parameters
@@ -243,8 +268,6 @@ def gather_evidence(losses: Losses, reading: Reading, *, bounds_level: float) ->
         One array for all releases, or a batch of records for each.
     reading
         What was registered, before the first loss is seen.
-    bounds_level
-        The error level of every single limit of a mean.
 
     Raises
     ------
@@ -257,7 +280,6 @@ def gather_evidence(losses: Losses, reading: Reading, *, bounds_level: float) ->
             gather_evidence(
                 LossArray(batch.values, batch.records, (name,)),
                 replace(reading, seed=reading.seed + r),
-                bounds_level=bounds_level,
             )
             for r, (name, batch) in enumerate(zip(losses.releases, losses.batches, strict=True))
         ]
@@ -268,7 +290,6 @@ def gather_evidence(losses: Losses, reading: Reading, *, bounds_level: float) ->
         reading,
         releases=tuple(losses.releases or ()),
         ids=read.ids,
-        bounds_level=bounds_level,
     )
 
 
@@ -277,7 +298,6 @@ def evidence_of(
     reading: Reading,
     *,
     releases: tuple[str, ...],
-    bounds_level: float,
     ids: NDArray[np.generic[object]] | None = None,
 ) -> ReleaseEvidence:
     """Return the evidence that the statistics of one pass amount to.
@@ -293,8 +313,6 @@ def evidence_of(
         What was registered.
     releases
         The names of the releases.
-    bounds_level
-        The error level of every single limit of a mean.
     ids
         Of the records, where they were given.
     """
@@ -302,8 +320,7 @@ def evidence_of(
     if digits is not None:
         columns = tuple(publish(column, digits) for column in columns)
     shape = (len(releases), len(columns))
-    pvalues, violation_pvalues, estimates, lower, upper = (np.empty(shape) for _ in range(5))
-    bounds_tests = [""] * len(columns)
+    pvalues, violation_pvalues, estimates = (np.empty(shape) for _ in range(3))
     for alike in _alike(columns, reading):
         # Every statistic is a function of one release's numbers: requirements with one limit
         # are read as if each were more releases of the first.
@@ -312,20 +329,13 @@ def evidence_of(
         pair = component_pvalues(column, requirement, test, reading.design)
         if digits is not None:
             pair = (round_pvalue(pair[0], digits), round_pvalue(pair[1], digits))
-        low, high, names = requirement_bounds(
-            (column,), (requirement,), reading.design, delta=bounds_level, digits=digits
-        )
         mean = estimated_means(column, requirement)
         if digits is not None:
             mean = _few_digits(mean, requirement)
         for whole, joined in zip(
-            (pvalues, violation_pvalues, estimates, lower, upper),
-            (*pair, mean, low[:, 0], high[:, 0]),
-            strict=True,
+            (pvalues, violation_pvalues, estimates), (*pair, mean), strict=True
         ):
             whole[:, alike] = joined.reshape(len(alike), -1).T
-        for j in alike:
-            bounds_tests[j] = names[0]
     return ReleaseEvidence(
         releases=releases,
         requirements=reading.requirements,
@@ -337,10 +347,6 @@ def evidence_of(
         pvalues=pvalues,
         violation_pvalues=violation_pvalues,
         estimates=estimates,
-        lower=lower,
-        upper=upper,
-        bounds_level=bounds_level,
-        bounds_tests=tuple(bounds_tests),
     )
 
 
@@ -371,6 +377,4 @@ def _join(
         pvalues=np.concatenate([p.pvalues for p in parts]),
         violation_pvalues=np.concatenate([p.violation_pvalues for p in parts]),
         estimates=np.concatenate([p.estimates for p in parts]),
-        lower=np.concatenate([p.lower for p in parts]),
-        upper=np.concatenate([p.upper for p in parts]),
     )

@@ -163,28 +163,41 @@ def bentkus_upper(mean: ArrayLike, n: int, *, delta: float) -> Array:
 
     Notes
     -----
-    Each trial value of ``v`` has its own table, so this costs about 40 tables a mean. It
-    is for reading a single limit, not for deciding; decisions use `bentkus_pvalue`.
+    Decisions read a table for one ``v``, and here each mean asks for 48 of them: with
+    ``sum_{k<h} F(k) = h F(h - 1) - n v F_{n-1}(h - 2)`` no table is needed. Any ``h > s`` bounds
+    the p-value from above, so that a ``h`` beside the best one only widens the limit.
     """
     mean = np.asarray(mean, dtype=np.float64)
-    checks.level(delta, "delta")
+    _moments(mean, 0.5, n, least=1)
     high = chernoff_upper(mean, n, delta=delta)  # never below the Bentkus limit
-
-    def limit(one: float, top: float) -> float:
-        _, first = bracket_switch(
-            lambda v: np.asarray(bentkus_pvalue(one, n, float(v)) <= delta),
-            np.asarray(one),
-            np.asarray(top),
-            steps=48,
-        )
-        return float(first)
-
     inside = (mean < 1.0) & (high < 1.0)
-    limits = [
-        limit(float(m), float(t)) if ok else 1.0
-        for m, t, ok in zip(mean.ravel(), high.ravel(), inside.ravel(), strict=True)
-    ]
-    return weaken_upper(np.reshape(limits, mean.shape))
+    s = np.where(inside, (mean + MEAN_GUARD) * n, 0.0)
+    # The two terms nearly cancel, and the library's tails have errors of their own.
+    error = 1e-10 * (1.0 + n / 100.0)
+    _, first = bracket_switch(
+        lambda v: np.asarray(_bentkus_tail(s, n, v) * (1.0 + error) <= delta),
+        np.where(inside, mean, 0.0),
+        np.where(inside, high, 1.0),
+        steps=48,
+    )
+    return weaken_upper(np.where(inside, first, 1.0))
+
+
+def _bentkus_tail(s: Array, n: int, v: Array) -> Array:
+    """Return the Bentkus p-value of sums ``s``, each at a limit of its own."""
+    low, high = np.floor(s) + 1.0, np.full(s.shape, float(n))
+    while np.any(low < high):  # the least h with E[Bin | Bin <= h] >= s
+        h = np.floor((low + high) / 2.0)
+        enough = n * v * _lower_tail(h - 1.0, n - 1, v) >= s * _lower_tail(h, n, v)
+        low, high = np.where(enough, low, np.minimum(h + 1.0, high)), np.where(enough, h, high)
+    area = high * _lower_tail(high - 1.0, n, v) - n * v * _lower_tail(high - 2.0, n - 1, v)
+    return np.asarray(area / (high - s))
+
+
+def _lower_tail(k: Array, n: int, v: Array) -> Array:
+    """Return ``P(Bin(n, v) <= k)``, of no trials and below none too."""
+    inside = special.bdtr(np.clip(k, 0.0, n), max(n, 1), v)
+    return np.where(k < 0.0, 0.0, np.where(k >= n, 1.0, inside))
 
 
 def binomial_pvalue(

@@ -54,6 +54,17 @@ def holm(pvalues: ArrayLike, *, alpha: float) -> NDArray[np.bool_]:
     return rejected
 
 
+def holm_level(pvalues: ArrayLike, *, alpha: float) -> float:
+    """Return the level at which `holm` stops: it rejects exactly the p-values at or below it.
+
+    >>> holm_level([0.01, 0.04, 0.03], alpha=0.05), holm_level([0.01, 0.02], alpha=0.05)
+    (0.025, 0.05)
+    """
+    rejected = int(holm(pvalues, alpha=alpha).sum())
+    levels = _holm_levels(np.size(pvalues), alpha)
+    return float(levels[min(rejected, levels.size - 1)])
+
+
 def holm_adjusted(pvalues: ArrayLike) -> Array:
     """Return Holm-adjusted p-values, for reading; `holm` decides.
 

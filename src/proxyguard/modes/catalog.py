@@ -73,7 +73,6 @@ class Choices(TypedDict, total=False):
     calibrator: str
     thresholds: Sequence[Level]
     block_size: int | None
-    bounds_level: Level | None
     pooled_violations: bool
     stakes: Sequence[float]
 

@@ -116,7 +116,6 @@ class Levels:
     violation_threshold: Fraction
     betting: float  # the level at which betting stakes aim
     betting_violation: float
-    bounds: float  # of the requirement bounds, each way
     share: Fraction  # of the family budgets
     notes: tuple[str, ...] = ()
 
@@ -169,8 +168,6 @@ class Claim(Mode, ABC):
         The error of the validation direction, over the whole family.
     beta
         The error of the violation direction; None for no such direction.
-    bounds_level
-        The error of the requirement bounds, which are shown and never decide.
     stakes
         The registered grid of ``betting_fixed``, fractions of the largest stake.
     unused
@@ -188,7 +185,6 @@ class Claim(Mode, ABC):
     )  # None: by declaration
     alpha: Fraction = level("1/20")
     beta: Fraction | None = optional_level("1/20")  # None: no violation direction
-    bounds_level: Fraction | None = optional_level()  # of requirement bounds, which never decide
     stakes: tuple[float, ...] = read_by(_read_stakes, STAKES)  # registered grid of betting_fixed
     unused: tuple[tuple[str, object], ...] = ()  # choices that were made, of other modes
 
@@ -317,8 +313,6 @@ class Claim(Mode, ABC):
         upper = None if family_upper is None else family_upper.scaled(share)
         threshold, notes = self.score_threshold(lower, n_releases)
         violation = self.violation_score_threshold(upper, n_releases)
-        # Over releases, requirements and both sides: a reader looks at all these bounds at once.
-        reading = self.reading_level(lower) / (2 * n_releases * n_requirements)
         return Levels(
             lower=lower,
             direct=None,
@@ -329,7 +323,6 @@ class Claim(Mode, ABC):
             betting_violation=self.betting_violation_level(
                 upper, violation, n_releases, n_requirements
             ),
-            bounds=float(reading if self.bounds_level is None else self.bounds_level),
             share=share,
             notes=notes,
         )
@@ -352,10 +345,6 @@ class Claim(Mode, ABC):
         """Return the level at which the stakes of the violation direction aim."""
         # q_r is J times the least of J p-values (theory section 4): one has to reach t/J.
         return float(threshold) / n_requirements
-
-    def reading_level(self, lower: Budget) -> Fraction:
-        """Return the level that the requirement bounds, which never decide, share."""
-        return lower.total
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,6 +63,7 @@ def score_by_pvalue(evidence: MechanismEvidence, *, threshold: float) -> DirectE
             threshold, evidence.requirements, evidence.tests, evidence.n_records
         ),
         score=f"release p-value <= {threshold:.6g}",
+        level=threshold,
     )
 
 
@@ -160,6 +161,7 @@ def certify_direct(evidence: DirectEvidence, budget: Budget) -> ReliabilityBound
         budget=budget,
         rests_on="Theorem 6, Eq. (13)",
         steps=_steps(evidence, score_rate, allowance),
+        level=evidence.level,
     )
 
 
@@ -178,6 +180,7 @@ def certify_rescaled(evidence: DirectEvidence, budget: Budget) -> ReliabilityBou
         budget=budget,
         rests_on="theory section 2, rescaled bound",
         steps=_steps(evidence, score_rate, allowance),
+        level=evidence.level,
     )
 
 
@@ -237,6 +240,7 @@ def certify_sharp(
             )
         ),
         outer="alpha",
+        level=evidence.level,
     )
 
 

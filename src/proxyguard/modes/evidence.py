@@ -129,6 +129,7 @@ class DirectEvidence:
     n_releases: int
     kappa: float
     score: str  # what a favorable score is, in words
+    level: float | None = None  # of a score by p-values: that of each requirement's test
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +138,8 @@ class ReliabilityBound:
 
     ``steps`` are the numbers it was built from, in order, for a reader to follow.
     ``pvalue`` tests the registered target; ``outer`` names the part of the budget at
-    which Holm compares it across a family of mechanisms.
+    which Holm compares it across a family of mechanisms. ``level`` is that of each requirement's
+    test where p-values tell single releases apart; there is none where they do not.
     """
 
     value: float
@@ -146,6 +148,7 @@ class ReliabilityBound:
     steps: tuple[tuple[str, float], ...]
     pvalue: float | None = None
     outer: str | None = None
+    level: float | None = None
 
 
 def from_count(
@@ -157,6 +160,7 @@ def from_count(
     outer: str,
     label: str,
     rests_on: str,
+    level: float | None = None,
 ) -> ReliabilityBound:
     """Turn a lower count of valid releases into a bound: the outer binomial step, Eq. (9)."""
     return ReliabilityBound(
@@ -167,6 +171,7 @@ def from_count(
         steps=((label, count), ("releases", n_releases)),
         pvalue=float(upper_tail(count, n_releases, reliability_target)),
         outer=outer,
+        level=level,
     )
 
 
@@ -179,6 +184,7 @@ def from_most(
     outer: str,
     step: tuple[str, int],
     rests_on: str,
+    level: float | None = None,
 ) -> ReliabilityBound:
     """Turn an upper count of valid releases into a bound from above, the outer step reflected."""
     return ReliabilityBound(
@@ -189,6 +195,7 @@ def from_most(
         steps=(step, ("releases", n_releases)),
         pvalue=float(lower_tail(valid, n_releases, reliability_target)),
         outer=outer,
+        level=level,
     )
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.exact.multiplicity import holm
+from proxyguard.exact.multiplicity import holm, holm_level
 from proxyguard.exact.planning import least_releases_named
 from proxyguard.exact.rounding import Array
 from proxyguard.modes import planning
@@ -47,15 +47,16 @@ def certify_named(
     """
     # Counting p_r <= alpha_R instead would let invalid releases in, and on a shared target many of
     # them at once; the binomial step that follows charges nothing for those.
-    recognized = int(holm(evidence.release_pvalues, alpha=float(budget.release)).sum())
+    pvalues, alpha = evidence.release_pvalues, float(budget.release)
     return from_count(
-        recognized,
+        int(holm(pvalues, alpha=alpha).sum()),
         evidence.n_releases,
         budget,
         reliability_target=reliability_target,
         outer="alpha_M",
         label="recognized releases (Holm)",
         rests_on="Theorem 5, Eqs. (8)-(9)",
+        level=holm_level(pvalues, alpha=alpha),
     )
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.exact.multiplicity import holm
+from proxyguard.exact.multiplicity import holm, holm_level
 from proxyguard.exact.rounding import Array, weaken_upper
 from proxyguard.exact.sharp import default_violation_threshold, sharp_lower, sharp_pvalue
 from proxyguard.modes.claim import AtLevels, Levels, MechanismClaim, level, optional_level, read_by
@@ -21,19 +21,27 @@ from proxyguard.registry.numbers import flag
 
 def pooled_violations(
     pvalues: Mapping[str, Array], *, level: float
-) -> dict[str, NDArray[np.bool_]]:
-    """Return the violations that one Holm family over all releases and requirements detects."""
+) -> tuple[dict[str, NDArray[np.bool_]], float]:
+    """Return the violations that one Holm family over all releases and requirements detects.
+
+    And the level at which it stops: it detects those with a p-value at or below it.
+    """
     # One family over everything, not one a member: a second family would be a second budget.
-    rejected = holm(np.concatenate([p.ravel() for p in pvalues.values()]), alpha=level)
+    pooled = np.concatenate([p.ravel() for p in pvalues.values()])
+    rejected = holm(pooled, alpha=level)
     ends = np.cumsum([p.size for p in pvalues.values()])
     return {
         member: rejected[end - p.size : end].reshape(p.shape)
         for (member, p), end in zip(pvalues.items(), ends, strict=True)
-    }
+    }, holm_level(pooled, alpha=level)
 
 
 def certify_violation(
-    violated: NDArray[np.bool_], budget: Budget, *, reliability_target: float
+    violated: NDArray[np.bool_],
+    budget: Budget,
+    *,
+    reliability_target: float,
+    level: float | None = None,
 ) -> ReliabilityBound:
     """Upper-bound reliability by the releases with a detected violation, ``violated`` (R, J).
 
@@ -53,6 +61,7 @@ def certify_violation(
         outer="beta_M",
         step=("releases with a detected violation", detected),
         rests_on="Theorem 8",
+        level=level,
     )
 
 
@@ -68,6 +77,8 @@ def score_violations(evidence: MechanismEvidence, *, threshold: float) -> Direct
         n_releases=evidence.n_releases,
         kappa=threshold,
         score=f"release violation p-value <= {threshold:.6g}",
+        # q_r is J times the least of J p-values (theory section 4).
+        level=threshold / evidence.n_requirements,
     )
 
 
@@ -104,6 +115,7 @@ def certify_direct_violation(
             )
         ),
         outer="beta",
+        level=evidence.level,
     )
 
 
@@ -126,10 +138,6 @@ class HolmViolations(MechanismClaim):
             return super().betting_violation_level(upper, threshold, n_releases, n_requirements)
         return float(upper.release) / (n_releases * n_requirements)
 
-    def reading_level(self, lower: Budget) -> Fraction:
-        """Return the part of the error that pays for statements about single releases."""
-        return lower.release
-
     def upper_bounds(self, audits: Mapping[str, AtLevels]) -> dict[str, ReliabilityBound | None]:
         """Return the violation bound of each mechanism, from one Holm family or several."""
         family = self.upper_budget()
@@ -137,23 +145,26 @@ class HolmViolations(MechanismClaim):
             # Within one mechanism at its local level, a union bound over mechanisms.
             return super().upper_bounds(audits)
         pvalues = {name: evidence.violation_pvalues for name, (evidence, _) in audits.items()}
-        violated = pooled_violations(pvalues, level=float(family.release))
+        violated, stop = pooled_violations(pvalues, level=float(family.release))
         # One Holm family spends beta_R on all mechanisms together; only beta_M is divided.
         return {
             name: certify_violation(
                 violated[name],
                 levels.violation.replaced("beta_R", family.release),
                 reliability_target=self.target,
+                level=stop,
             )
             for name, (_, levels) in audits.items()
         }
 
     def upper_bound(self, evidence: MechanismEvidence, levels: Levels) -> ReliabilityBound:
         """Return the bound of Theorem 8 with a Holm family of this mechanism alone."""
-        violated = pooled_violations(
+        violated, stop = pooled_violations(
             {"": evidence.violation_pvalues}, level=float(levels.violation.release)
         )
-        return certify_violation(violated[""], levels.violation, reliability_target=self.target)
+        return certify_violation(
+            violated[""], levels.violation, reliability_target=self.target, level=stop
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -714,8 +714,6 @@ class ClaimPart(DeclarationPart):
     """Thresholds of the calibrator."""
     block_size: Positive | None = None
     """Records of a block."""
-    bounds_level: Share | None = None
-    """Error level of the limits of single releases."""
     pooled_violations: bool | None = None
     """Whether violations are counted over all releases."""
     looks: tuple[DrawCount, ...] | None = None

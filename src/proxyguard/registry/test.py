@@ -224,6 +224,32 @@ def pvalues(test: ComponentTest, statistics: Statistics) -> Array:
     return _PVALUES[test](statistics)
 
 
+# The same tests turned around. A bet's capital is known at the one limit that it was made against.
+_UPPERS: dict[ComponentTest, Callable[[Statistics, float], Array]] = {
+    ComponentTest.EMPIRICAL_BERNSTEIN: lambda of, delta: exact_mean.empirical_bernstein_upper(
+        of.mean, of.variance, of.n, delta=delta
+    ),
+    ComponentTest.HOEFFDING: lambda of, delta: exact_mean.hoeffding_upper(
+        of.mean, of.effective_size, delta=delta
+    ),
+    ComponentTest.CHERNOFF: lambda of, delta: exact_mean.chernoff_upper(of.mean, of.n, delta=delta),
+    ComponentTest.BENTKUS: lambda of, delta: exact_mean.bentkus_upper(of.mean, of.n, delta=delta),
+    ComponentTest.BINOMIAL: lambda of, delta: exact_mean.binomial_upper(
+        of.count, of.n, delta=delta, identical=of.identical
+    ),
+    ComponentTest.RANDOMIZED_BINOMIAL: lambda of, delta: exact_mean.binomial_upper(
+        of.indicators, of.n, delta=delta, identical=of.identical
+    ),
+}
+
+
+def upper_limits(test: ComponentTest, statistics: Statistics, delta: float) -> Array | None:
+    """Return the least limits whose p-value is at most ``delta``; None where nothing says them."""
+    if test not in _UPPERS or statistics.n < test.least_records:
+        return None
+    return _UPPERS[test](statistics, delta)
+
+
 def default_test(design: Design, requirement: Requirement) -> ComponentTest:
     """Return the default test: it follows from what was declared, never from the values.
 

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from math import sqrt
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -231,15 +233,13 @@ class UnsettledRelease(AdviceCase):
 
     Attributes
     ----------
-    estimates, upper, pvalues
-        Of each requirement, (J,), as the evidence has them: estimates and upper bounds for reading
-        on the scale of the loss.
+    estimates, pvalues
+        Of each requirement, (J,), as the evidence has them: estimates on the scale of the loss.
     family, unresolved
         How many releases share the error, and how many of them are unresolved.
     """
 
     estimates: Array
-    upper: Array
     pvalues: Array
     family: int
     unresolved: int
@@ -304,13 +304,15 @@ class UnsettledRelease(AdviceCase):
 
     def _of_requirement(self, j: int) -> str:
         requirement, estimate = self.requirements[j], float(self.estimates[j])
-        room, resolved = requirement.limit - estimate, float(self.upper[j]) - estimate
-        unit = requirement.unit
+        room, unit = requirement.limit - estimate, requirement.unit
+        # By the normal law: tests of bounded losses ask for a little more.
+        errors = NormalDist().inv_cdf(1.0 - float(self.first))
+        resolved = errors * float(self.deviations[j]) * requirement.width / sqrt(self.n)
         side = "below" if room > 0.0 else "above"  # or on it, which is 0 above
         return (
             f"the estimate of {requirement.name!r} lies {abs(room):.2g}{unit} {side} its limit of "
             f"{requirement.limit:g}{unit}, and {self.n:,} {self.unit} tell differences of "
-            f"{resolved:.2g}{unit} (by its bound for reading; p-value {self.pvalues[j]:.2g})"
+            f"about {resolved:.2g}{unit} (p-value {self.pvalues[j]:.2g})"
         )
 
 

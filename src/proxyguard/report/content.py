@@ -31,7 +31,7 @@ from proxyguard.documents.certificate import (
 from proxyguard.documents.document import FORMAT
 from proxyguard.exact.binomial import clopper_pearson_lower
 from proxyguard.report import evidence, exposure, record
-from proxyguard.report.sources import COLUMNS, SECTIONS, Sources, SpentLevels, cut, evidence_rows
+from proxyguard.report.sources import SECTIONS, Sources, SpentLevels, cut
 
 # Counts from which invalid releases were taken out before.
 _COUNTED = (
@@ -374,10 +374,7 @@ def to_json(report: Report, sources: Sources) -> bytes:
 
 
 def report_values(report: Report, sources: Sources) -> dict[str, Plain]:
-    """Return the report, the certificate behind it, and the evidence row by row.
-
-    The rows are those of `report.csv`; numbers are as they were recorded.
-    """
+    """Return the report and the certificate behind it; `report.csv` has the evidence by rows."""
     verdicts: Plain = {"verdicts": [verdict.to_dict() for verdict in sources.verdicts]}
     return {
         "format": FORMAT,
@@ -387,8 +384,4 @@ def report_values(report: Report, sources: Sources) -> dict[str, Plain]:
         "subjects": dict(sources.subjects),
         "signer": sources.signer,
         "head": sources.head,
-        "rows": {
-            "columns": list(COLUMNS),
-            "values": [list(row) for row in evidence_rows(sources)],
-        },
     }

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import fsum, inf
+from math import fsum, inf, isfinite
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.certificate.picks import read_picks
-from proxyguard.certificate.wording import confidence
 from proxyguard.documents.certificate import (
     BudgetShare,
     Failure,
@@ -29,7 +28,6 @@ from proxyguard.documents.certificate import (
     VerdictRecord,
 )
 from proxyguard.documents.evidence import GroupEvidence
-from proxyguard.evidence.component import UNBOUNDED
 from proxyguard.report.picture import decimals
 from proxyguard.report.sources import (
     QueryAnswers,
@@ -52,9 +50,8 @@ PLAIN_RULES = ("as declared", "as given", "")
 
 
 def binding_of(name: str, group: GroupEvidence, failed: set[str]) -> ReportBinding | None:
-    """Return which requirement binds: the largest p-value, then the least margin.
+    """Return which requirement binds: the largest p-value, then the least one of a violation.
 
-    A margin is measured against the width of its own bound, so that scales do not matter.
     A failed draw has the worst loss everywhere, which says nothing about requirements.
 
     Parameters
@@ -75,14 +72,11 @@ def binding_of(name: str, group: GroupEvidence, failed: set[str]) -> ReportBindi
     if not kept:
         return None
     derived = group.derived
-    pvalues, estimates, upper = (
-        _array([rows[r] for r in kept])
-        for rows in (derived.pvalues, derived.estimates, derived.upper)
+    pvalues, violations = (
+        _array([rows[r] for r in kept]) for rows in (derived.pvalues, derived.violation_pvalues)
     )
-    # A bound that equals its estimate has no width to measure with; its margin counts as vast.
-    margin = (_limits(group) - estimates) / np.maximum(upper - estimates, 1e-300)
     largest = pvalues == pvalues.max(axis=1, keepdims=True)
-    bound = np.argmin(np.where(largest, margin, np.inf), axis=1)
+    bound = np.argmin(np.where(largest, violations, np.inf), axis=1)
     counts = np.bincount(bound, minlength=len(group.requirements))
     return ReportBinding(
         mechanism=name,
@@ -95,11 +89,6 @@ def binding_of(name: str, group: GroupEvidence, failed: set[str]) -> ReportBindi
 def _array(numbers: Sequence[object]) -> NDArray[np.float64]:
     """Return recorded numbers, texts among them, as floats."""
     return np.array(numbers, dtype=np.float64)
-
-
-def _limits(group: GroupEvidence) -> NDArray[np.float64]:
-    """Return the limits of a group, (J,)."""
-    return _array([float(limit) for limit in group.limits])
 
 
 def failed_releases(name: str, failures: Sequence[Failure]) -> set[str]:
@@ -130,42 +119,8 @@ def bindings_of(sources: Sources) -> tuple[ReportBinding, ...]:
     return tuple(binding for binding in bindings if binding is not None)
 
 
-def bounds_words(name: str, group: GroupEvidence, verdict: VerdictRecord | None) -> str:
-    """Return how sure the bounds of one group's requirements are, by adding their errors.
-
-    A sequential audit stops where its scores tell it to, so that all the draws it might have
-    made count.
-
-    Parameters
-    ----------
-    name
-        The group of releases.
-    group
-        Its evidence, with the level of each single bound.
-    verdict
-        What was decided of it, if there is one verdict on all of it.
-    """
-    # Exact arithmetic on the decimal that was meant, so that 20 levels of 0.0025 are 0.05.
-    level = Fraction(repr(float(group.bounds_level)))
-    draws = len(group.releases)
-    if isinstance(verdict, SequentialVerdict):
-        draws = max(draws, verdict.largest_number_of_draws)
-    spent = 2 * draws * len(group.requirements) * level
-    spent = Fraction(f"{float(spent):.9g}")  # 0.05, not 0.05000000000000001
-    if spent < 1:
-        return (
-            f"Bounds of all releases and requirements of {name} hold at once with "
-            f"{confidence(spent)} confidence"
-        )
-    return (
-        f"Bounds of {name} hold each by itself with {confidence(level)} confidence, not all at once"
-    )
-
-
 def nearest_limits(group: GroupEvidence, most: int) -> list[int]:
     """Return the places of the requirements with the least room below their limits, in order.
-
-    Room is what the largest upper bound of any release leaves, against the width of the bounds.
 
     Parameters
     ----------
@@ -179,9 +134,10 @@ def nearest_limits(group: GroupEvidence, most: int) -> list[int]:
 
 def by_room(group: GroupEvidence) -> list[int]:
     """Return the places of all requirements, those with the least room below their limits first."""
-    upper, lower = _array(group.derived.upper), _array(group.derived.lower)
-    room = (_limits(group) - upper.max(axis=0)) / np.maximum((upper - lower).max(axis=0), 1e-12)
-    return [int(j) for j in np.argsort(room, kind="stable")]
+    pvalues, violations = _array(group.derived.pvalues), _array(group.derived.violation_pvalues)
+    # The least certain release first; where that is one that failed in everything, all others.
+    order = np.lexsort((violations.min(axis=0), -pvalues.mean(axis=0), -pvalues.max(axis=0)))
+    return [int(j) for j in order]
 
 
 def left_out(group: GroupEvidence, shown: int) -> str:
@@ -191,27 +147,27 @@ def left_out(group: GroupEvidence, shown: int) -> str:
         return ""
     return (
         f" Shown are the {shown:,} of {total:,} requirements with the least room below their "
-        "limits; report.csv and report.json have all."
+        "limits; report.csv has all."
     )
 
 
 def requirement_table(sources: Sources, name: str) -> ReportTable:
-    """Return estimates and bounds of every requirement of one group of releases.
+    """Return the estimates of every requirement of one group, and what its tests said of them.
 
     Of many requirements those nearest to their limits are shown, and the note says so.
     """
     group, rules, units = sources.groups[name], sources.rules(name), sources.units(name)
-    estimates, upper = _array(group.derived.estimates), _array(group.derived.upper)
-    rows, places = [], nearest_limits(group, MOST_ROWS)
+    estimates, places = _array(group.derived.estimates), nearest_limits(group, MOST_ROWS)
+    shown, upper = _shown(sources, name), sources.told[name].upper
     exact = rounding_digits(sources) is None  # rounded figures are counted against no limit
+    limited = bool(np.isfinite(upper[:, places]).any())
     ruled = any(by_declared(rules, group.requirements[j]) not in PLAIN_RULES for j in places)
+    rows = []
     for j in places:
         requirement, estimate = group.requirements[j], estimates[:, j]
-        limit = float(group.limits[j])
-        met, below = (
-            f"{np.count_nonzero(column < limit):,} of {len(column):,}"
-            for column in (estimate, upper[:, j])
-        )
+        limit, most = float(group.limits[j]), upper[:, j].max()
+        met = [estimate < limit] if exact else []
+        met += [] if shown is None else [shown[:, j]]
         rows.append((
             requirement, f"{limit:g}{units[j]}",
             *([by_declared(rules, requirement)] if ruled else []),
@@ -219,19 +175,18 @@ def requirement_table(sources: Sources, name: str) -> ReportTable:
             _near(estimate.min(), limit, up=False),
             _near(fsum(estimate) / len(estimate), limit),
             _near(estimate.max(), limit),
-            "none" if group.derived.bounds_tests[j].endswith(UNBOUNDED)
-            else _near(upper[:, j].max(), limit),
-            *([met, below] if exact else []), group.tests[j],
+            *(f"{np.count_nonzero(which):,} of {len(which):,}" for which in met),
+            *([_near(most, limit) if isfinite(most) else ""] if limited else []), group.tests[j],
         ))  # fmt: skip
-    sure = bounds_words(name, group, sources.verdict(name))
-    level = "simultaneous for all" if "at once with" in sure else "each by itself"
     return table(
         f"Requirements: {name}",
         ("requirement", "limit", *(["limit's rule"] if ruled else []), sources.counted(name),
-         "least estimate", "mean", "largest", f"largest upper bound, {level}",
-         *(["estimates below the limit", "upper bounds below it"] if exact else []), "test"),
+         "least estimate", "mean", "largest",
+         *(["estimates below the limit"] if exact else []),
+         *([] if shown is None else ["shown below the limit"]),
+         *(["limit that all would meet"] if limited else []), "test"),
         rows,
-        f"Estimates over the releases. {sure}; they are for reading and decide nothing."
+        f"Estimates over the releases.{shown_words(sources, name)}"
         + rounded_words(sources) + left_out(group, len(places)),
     )  # fmt: skip
 
@@ -302,6 +257,33 @@ def _near(number: float, limit: float, *, up: bool = True) -> str:
     return f"just {'below' if number < limit else 'above'} {limit:g}"
 
 
+def _shown(sources: Sources, name: str) -> NDArray[np.bool_] | None:
+    """Return which requirements each release was shown to meet, (R, J); None where none is."""
+    level = sources.told[name].level
+    return None if level is None else _array(sources.groups[name].derived.pvalues) <= level
+
+
+def shown_words(sources: Sources, name: str) -> str:
+    """Return by what single releases were shown to meet a requirement, and what has no limits."""
+    level, upper = sources.told[name].level, sources.told[name].upper
+    if level is None:
+        return " The claim tells no single release apart, so that nothing is shown of one."
+    words = f" Shown below is what the test shows at level {level:.3g}, by which releases are told"
+    words += " apart."
+    if np.isfinite(upper).any():
+        words += (
+            " The limit that all would meet is the least for which the same tests would show all of"
+            " them below."
+        )
+    if np.isnan(upper).any():
+        words += (
+            " Some tests have no such limit: a bet is made against the registered limit alone, an"
+            " exposure is measured at thresholds of its own, and no record's loss is kept to try"
+            " another."
+        )
+    return words
+
+
 def rounded_words(sources: Sources) -> str:
     """Return that statistics are rounded, where a disclosure was registered."""
     digits = rounding_digits(sources)
@@ -329,7 +311,7 @@ def binding_table(bindings: Sequence[ReportBinding]) -> ReportTable:
     return table(
         "Which requirement binds", ("mechanism", "requirement", "releases", "share"), rows,
         "A release is bound by the requirement with its largest p-value; among equal ones "
-        "by the one nearest to its limit. Failed draws are left out.",
+        "by the one with the least p-value of a violation. Failed draws are left out.",
     )  # fmt: skip
 
 

@@ -627,7 +627,7 @@ def _many_verdicts(verdicts: Sequence[ReportVerdict]) -> list[str]:
         title=f"{len(verdicts):,} verdicts: {listed}",
         columns=("about", "verdict", "binding requirement"),
         rows=tuple((v.name, v.decision.lower(), v.binding) for v in verdicts[:MOST_LISTED]),
-        note=f"{more:,} more are in report.csv and report.json." if more > 0 else "",
+        note=f"{more:,} more are in report.csv." if more > 0 else "",
         section="evidence",
     )
     # A reason is about the whole audit, and stands once.

@@ -3,7 +3,7 @@
 The sources of a report are the documents of a sealed audit, or a certificate in memory. Both are
 one type: what a certificate in memory does not have, a ledger, a registry, draws on record, is
 nothing here, and its page says nothing of it. Numbers are rounded to the side on which they claim
-less. `report.csv` has every number behind the page, one row a mechanism, release and requirement.
+less. `report.csv` has the numbers behind the page, one row a mechanism, release and requirement.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
 from fractions import Fraction
 from functools import singledispatch
-from math import isfinite
+from math import isfinite, nan
 from typing import NamedTuple
 
 from proxyguard.certificate import wording
-from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
+from proxyguard.certificate.mechanism import Certificate, FamilyCertificate, ReadingLevels
 from proxyguard.certificate.releases import ReleaseCertificate
 from proxyguard.certificate.wording import at_least, at_most, percent, rounded
 from proxyguard.documents.certificate import (
@@ -40,7 +41,7 @@ from proxyguard.documents.ledger import LedgerBody
 from proxyguard.documents.registry import RegisteredMember, Registry, ResolvedRequirement
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.evidence.record import evidence_record
-from proxyguard.evidence.releases import ReleaseEvidence
+from proxyguard.evidence.releases import Limits, ReleaseEvidence
 from proxyguard.losses.measure import SIDES
 from proxyguard.losses.query import BoundedQuery
 from proxyguard.registry.declaration import Candidate, Declaration
@@ -81,6 +82,8 @@ class Sources:
         The evidence by the name under which releases were read together.
     levels
         The error levels that the claim spends.
+    told
+        Of each group, the tests that told its releases apart, turned around.
     family
         Of named releases: what all verdicts have in common.
     predicate, registry, ledger, signer, subjects, head
@@ -101,6 +104,7 @@ class Sources:
     not_claimed: tuple[str, ...]
     groups: Mapping[str, GroupEvidence]
     levels: SpentLevels
+    told: Mapping[str, Limits]
     family: ReleaseFamily | None = None
     predicate: Predicate | None = None
     registry: Registry | None = None
@@ -259,7 +263,7 @@ def _(certificate: ReleaseCertificate) -> Sources:
     return _in_memory(
         "Named releases", release_verdicts(certificate), certificate.evidence,
         SpentLevels(alpha=certificate.claim.alpha, beta=certificate.claim.beta),
-        release_family(certificate),
+        dict.fromkeys(certificate.evidence, certificate.levels), release_family(certificate),
     )  # fmt: skip
 
 
@@ -300,6 +304,7 @@ def _of_mechanisms(family: Mapping[str, Certificate]) -> Sources:
         ],
         {name: certificate.evidence for name, certificate in family.items()},
         SpentLevels(alpha=first.claim.alpha, beta=first.claim.beta, pooled=pooled),
+        {name: certificate.levels for name, certificate in family.items()},
     )
 
 
@@ -308,6 +313,7 @@ def _in_memory(
     verdicts: Sequence[VerdictRecord],
     evidence: Mapping[str, ReleaseEvidence],
     levels: SpentLevels,
+    told_at: Mapping[str, ReadingLevels],
     family: ReleaseFamily | None = None,
 ) -> Sources:
     return Sources(
@@ -322,6 +328,7 @@ def _in_memory(
         ),
         groups={group: evidence_record(read) for group, read in evidence.items()},
         levels=levels,
+        told={name: read.limits(*told_at[name]) for name, read in evidence.items()},
         family=family,
     )
 
@@ -489,11 +496,14 @@ def _answer(
 
 
 CsvCell = str | float | None
+# As frames of certificates have them, and what is said of a release in all of its rows.
 COLUMNS = (
-    "mechanism", "release", "requirement", "records", "limit", "estimate", "lower", "upper",
-    "pvalue", "violation_pvalue", "test", "release_pvalue", "score", "evalue", "verdict",
+    "mechanism", "release", "requirement", "n", "estimate", "lower", "upper", "limit", "pvalue",
+    "violation_pvalue", "test", "release_pvalue", "adjusted_pvalue", "score", "evalue", "decision",
     "release_answer", "target_answer",
 )  # fmt: skip
+# Significant digits of what is written for reading: beyond them machines differ.
+WRITTEN_DIGITS = 9
 
 
 def to_csv(sources: Sources) -> bytes:
@@ -515,28 +525,72 @@ def to_csv(sources: Sources) -> bytes:
 def evidence_rows(sources: Sources) -> Iterator[tuple[CsvCell, ...]]:
     """Yield the rows of `COLUMNS` in the order of the verdicts, releases and requirements.
 
-    A cell that has nothing to say is None: records of a collective claim, a score that is no
-    statement about single releases, an e-value without a budget for picks.
+    A cell that has nothing to say is None: records of a collective claim, a limit that no test
+    says, a score that is no statement about single releases, an e-value without a budget for picks.
+    Numbers have few digits; evidence.json has all of them.
     """
     picks = {} if sources.picks is None else sources.picks.mechanisms
+    adjusted = _adjusted(sources)
     decided = {verdict.mechanism: str(verdict.decision) for verdict in sources.verdicts}
     for name in sources.group_names:
-        group = sources.groups[name]
+        group, told = sources.groups[name], sources.told[name]
         derived = group.derived
         whole = [max(float(pvalue) for pvalue in row) for row in derived.pvalues]
         scores = scores_of(name, sources)
         asked = {j: answers for answers in answers_of(sources, name) for j in answers.places}
         for r, release in enumerate(group.releases):
+            about = (
+                few_digits(whole[r], up=True), adjusted.get((name, release)), scores[r],
+                _evalue(picks.get(name), r),
+                decided.get(name) or decided.get(release) or decided.get(f"{name}/{release}"),
+            )  # fmt: skip
             for j, requirement in enumerate(group.requirements):
+                limit = float(group.limits[j])
                 yield (
                     name, release, requirement, group.columns[j].n if group.columns else None,
-                    float(group.limits[j]), derived.estimates[r][j], derived.lower[r][j],
-                    derived.upper[r][j], derived.pvalues[r][j], derived.violation_pvalues[r][j],
-                    group.tests[j], whole[r], scores[r], _evalue(picks.get(name), r),
-                    decided.get(name) or decided.get(release) or decided.get(f"{name}/{release}"),
-                    asked[j].answers[r].release if j in asked else None,
-                    asked[j].target if j in asked else None,
+                    few_digits(derived.estimates[r][j], than=limit),
+                    few_digits(told.lower[r, j], up=False, than=limit),
+                    few_digits(told.upper[r, j], up=True, than=limit), limit,
+                    few_digits(derived.pvalues[r][j], up=True),
+                    few_digits(derived.violation_pvalues[r][j], up=True), group.tests[j], *about,
+                    few_digits(asked[j].answers[r].release if j in asked else None),
+                    few_digits(asked[j].target if j in asked else None),
                 )  # fmt: skip
+
+
+def few_digits(
+    number: float | str | None, *, up: bool | None = None, than: float | None = None
+) -> float | None:
+    """Return a number with the digits that are written; None of what is none.
+
+    What lies on one side of ``than``, or on it, stays there, if need be with all digits.
+
+    >>> few_digits(-0.08399999999999996), few_digits(1.23456789012e-7, up=True)
+    (-0.084, 1.2345679e-07)
+    >>> few_digits(0.3, than=0.1 + 0.2), few_digits(0.1 + 0.2, than=0.3)
+    (0.3, 0.30000000000000004)
+    """
+    exact = nan if number is None else float(number)
+    if not isfinite(exact):
+        return None
+    rounding = {None: ROUND_HALF_EVEN, True: ROUND_CEILING, False: ROUND_FLOOR}[up]
+    # The decimal that a reader would see is rounded: 0.05 stays what it is.
+    short = float(Context(prec=WRITTEN_DIGITS, rounding=rounding).create_decimal(repr(exact)))
+    if than is None or (exact < than, exact > than) == (short < than, short > than):
+        return short
+    return exact
+
+
+def _adjusted(sources: Sources) -> dict[tuple[str, str], float | None]:
+    """Return Holm's p-values over all releases, by group and release, where they are recorded."""
+    adjusted: dict[tuple[str, str], float] = {}
+    for verdict in sources.verdicts:
+        if isinstance(verdict, ReleaseVerdict):
+            adjusted[verdict.member, verdict.release] = verdict.adjusted
+        elif isinstance(verdict, MechanismVerdict):
+            pairs = verdict.adjusted_release_pvalues.items()
+            adjusted |= {(verdict.mechanism, release): pvalue for release, pvalue in pairs}
+    return {of: few_digits(pvalue, up=True) for of, pvalue in adjusted.items()}
 
 
 def _evalue(picks: PickGroup | None, r: int) -> str | None:

@@ -25,6 +25,7 @@ from proxyguard.documents.ledger import Stage
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.evidence.record import read_evidence
 from proxyguard.evidence.releases import evidence_of
+from proxyguard.exact.mean import empirical_bernstein_upper
 from proxyguard.modes.catalog import mechanism_claim
 from proxyguard.registry.budget import family_shares
 from reproduction.audits.published import DIRECT, NAMED, Published
@@ -165,7 +166,6 @@ def analyse(
             read_evidence(record, reading).columns,
             reading_of(claim, requirements, reading.design, levels, seed),
             releases=record.releases,
-            bounds_level=levels.bounds,
         )
         audits[group.name] = (other, levels)
     family = certify_evidence(claim, audits, basis=NOT_REGISTERED)
@@ -210,6 +210,24 @@ def measured(audit: pg.Audit, group: str, what: str) -> pd.DataFrame:
     own = frame[frame["mechanism"] == group]
     names = own["requirement"].unique()  # in the order of the declaration
     return pd.DataFrame(own[what].to_numpy().reshape(-1, len(names)), columns=names)
+
+
+def simultaneous_upper(audit: pg.Audit, group: str) -> pd.DataFrame:
+    """Return the paper's upper bounds, a row a release: empirical Bernstein's, all at once."""
+    registry = audit.folder.registry(audit.journal())
+    evidence = audit.folder.document(Evidence, EVIDENCE)
+    groups = groups_of(registry, audit.folder.document(ReleaseManifest, RELEASES))
+    reading, levels = readings_of(registry, groups, int(evidence.seed))[group]
+    record = evidence.groups[group]
+    columns = read_evidence(record, reading).columns
+    # Both directions of every release and requirement share the error of single releases.
+    delta = float(levels.lower.release) / (2 * len(record.releases) * len(columns))
+    upper = {}
+    for requirement, column in zip(reading.requirements, columns, strict=True):
+        assert column.variance is not None  # of losses of single records there is one
+        limits = empirical_bernstein_upper(column.mean, column.variance, column.n, delta=delta)
+        upper[requirement.name] = requirement.from_unit(limits)
+    return pd.DataFrame(upper)
 
 
 def registered_mode(audit: pg.Audit) -> str:

@@ -17,6 +17,7 @@ from reproduction.audits.analyse import (
     corrected_bounds,
     measured,
     other_configurations,
+    simultaneous_upper,
 )
 from reproduction.audits.experiments import TAIWAN_POLICIES, read
 from reproduction.audits.kept import KEPT, manifest_of, recipes_of
@@ -36,8 +37,9 @@ def means(audit: pg.Audit, published: Published) -> str:
     if not published.means:
         return ""
     (group,) = published.rows
-    estimates, upper = (measured(audit, group, what) for what in ("estimate", "upper"))
+    estimates = measured(audit, group, "estimate")
     spans = any(one.span for one in published.means.values())
+    upper = estimates if spans else simultaneous_upper(audit, group)
     rows = []
     for name, one in published.means.items():
         digits = len(one.mean.split(".")[1])
