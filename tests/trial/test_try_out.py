@@ -261,6 +261,75 @@ def test_a_number_is_predicted_in_its_own_unit() -> None:
     assert trial.decision is not None
 
 
+def seldom(rows: int, seed: int, *, learned: bool = True) -> pd.DataFrame:
+    """Return people of whom seven of 100 are ill; nothing tells who where nothing was learned."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, 2))
+    ill = rng.random(rows) < 1.0 / (1.0 + np.exp(4.0 - 2.0 * x[:, 0]))
+    if not learned:
+        rng.shuffle(ill)
+    return pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "ill": np.where(ill, "yes", "no")})
+
+
+@pytest.fixture(scope="module")
+def of_seldom() -> pg.Trial:
+    """Releases of a rare outcome: one that kept what tells it, and one that learned nothing."""
+    return pg.try_out(
+        seldom(3000, 1), {"good": seldom(3000, 3), "nothing": seldom(3000, 4, learned=False)},
+        outcome="ill", holdout=seldom(3000, 2), workers=2,
+    )  # fmt: skip
+
+
+def test_a_release_that_learned_nothing_of_a_rare_outcome_misses_the_default_limit(
+    of_seldom: pg.Trial,
+) -> None:
+    brier = of_seldom.requirements[1]
+    # The usual limit is .03, which it keeps: it is half of the gain.
+    assert 0.004 < brier.limit < brier.estimates[1] < 0.03
+    assert of_seldom.decisions == {"good": Decision.VALIDATED, "nothing": Decision.VIOLATION}
+    (gain,) = re.findall(r"gives the same answer, ([0-9.]+) on the rows that train", brier.promise)
+    assert brier.limit == pytest.approx(float(gain) / 2, rel=0.05)
+    assert "The limit is half of what the model of the real rows gains over one" in brier.promise
+    assert brier.promise in " ".join(of_seldom.sentences)
+    assert "# The limit is half of what the model of the real rows gains" in of_seldom.declaration
+    (_, declared, *_) = read_declaration(of_seldom.declaration).members[0].requirement
+    assert float(str(declared.limit)) == brier.limit
+
+
+def test_no_default_limit_rests_on_a_row_that_judges_or_gets_wider() -> None:
+    limits = []
+    for seed in (2, 12):
+        page = pg.try_out(
+            seldom(1200, 1), seldom(1200, 3), outcome="ill", holdout=seldom(900, seed), workers=1
+        )
+        limits.append([requirement.limit for requirement in page.requirements[:2]])
+    assert limits[0] == limits[1]
+    # Where much is gained a limit stays what it is everywhere.
+    page = pg.try_out(people(900, 1), people(900, 3), outcome="ill", holdout=people(900, 2))
+    assert [requirement.limit for requirement in page.requirements[:2]] == [5.0, 0.03]
+    assert "The limit is" not in page.requirements[0].promise
+    # And what the user gave stands.
+    page = pg.try_out(
+        seldom(1200, 1),
+        seldom(1200, 3),
+        outcome="ill",
+        holdout=seldom(900, 2),
+        limits={"Brier": 0.02},
+    )
+    assert page.requirements[1].limit == 0.02
+    assert "The limit is" not in page.requirements[1].promise
+
+
+def test_where_no_gain_can_be_told_the_limit_is_the_usual_one_and_says_so() -> None:
+    tables = [seldom(900, seed, learned=False) for seed in (1, 2, 3)]
+    page = pg.try_out(tables[0], tables[1], outcome="ill", holdout=tables[2], workers=1)
+    for requirement, usual in zip(page.requirements, (5.0, 0.03), strict=False):
+        assert requirement.limit == usual
+        assert "The limit is the usual one: on the rows that train it cannot be told" in (
+            requirement.promise
+        )
+
+
 @pytest.mark.whole
 def test_several_classes_are_predicted() -> None:
     trial = pg.try_out(

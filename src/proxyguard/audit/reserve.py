@@ -141,12 +141,11 @@ def _refuse_seen(target: Target, raw: RawTable) -> None:
     if not target.seen:
         return
     identity = TablePrints(raw.take(np.arange(len(raw))), OPEN).identity
-    for name, digest in target.seen.items():
-        if digest == identity:
-            raise TargetReused(
-                f"{target.files[0]!r} has the records of {name!r}, which were looked at before "
-                "this audit: give records that nobody has looked at"
-            )
+    for name in (name for name, digest in target.seen.items() if digest == identity):
+        raise TargetReused(
+            f"{target.files[0]!r} has the records of {name!r}, which were looked at before this "
+            "audit: give records that nobody has looked at"
+        )
 
 
 def _surveyed(target: Target, files: Sequence[RawTable]) -> dict[str, int]:

@@ -433,7 +433,7 @@ def measure_loss(
     RegistryError
         There is no such loss for this kind of outcome, or it lacks a number.
     """
-    loss = _loss(part, outcome, choose)
+    loss = loss_of(part, outcome, choose)
     # Bounds depend on no threshold, so that any one shows them.
     sample = loss(0.5)
     low, high = sample.low, sample.high
@@ -654,7 +654,7 @@ def _quoted(text: str) -> str:
     return text if plain else json.dumps(text, ensure_ascii=False)
 
 
-def _loss(part: RequirementPart, outcome: Outcome, choose: Choose | None) -> LossMaker:
+def loss_of(part: RequirementPart, outcome: Outcome, choose: Choose | None) -> LossMaker:
     """Return how the loss is made from a procedure's own decision threshold."""
     name = part.loss or ""
     if ":" in name:

@@ -43,6 +43,11 @@ LIMITS = {
     "error": "0.05", "Brier": "0.03", "absolute": "0.05", "squared": "0.01",
     "two-way shares": "0.05", "one-way shares": "0.05", "means": "0.05", "exposure": "0.10",
 }  # fmt: skip
+# Of a loss the limit is at most this share of what the model of the real rows gains over one that
+# always gives the same answer: a release that learned nothing must not keep it.
+GAIN_SHARE = 0.5
+# A gain can be told where it is so many of its standard errors.
+TOLD_GAIN = 3.0
 # Different labels of an outcome that is no number, at most.
 CLASSES = 20
 # Different whole numbers that are taken for classes, at most.
@@ -89,14 +94,6 @@ class GuessedOutcome:
     def column(self) -> str:
         """The column."""
         return self.declared.column
-
-    @property
-    def ends(self) -> tuple[float, float] | None:
-        """Of a number: the ends of its range."""
-        if self.declared.range is None:
-            return None
-        low, high = map(float, self.declared.range)
-        return low, high
 
     @property
     def lines(self) -> list[str]:
@@ -284,6 +281,8 @@ class Demand:
     """How it is declared."""
     two_sided: bool = False
     """Whether a deviation to either side counts, so that the larger of the two is shown."""
+    why: str = ""
+    """Where the limit comes from, if nobody gave it and it is no plain default."""
 
 
 def number_words(number: float, unit: str = "") -> str:
@@ -304,6 +303,7 @@ def default_demands(
     exposure: bool,
     columns: DeclaredColumns,
     judging: pd.DataFrame,
+    gains: Mapping[str, Gain],
 ) -> tuple[list[Demand], list[str], dict[str, float]]:
     """Return what is required of a release, what is not asked, and what the table itself misses.
 
@@ -328,6 +328,8 @@ def default_demands(
         How columns are declared to be read: bins of dates have dates between them.
     judging
         The rows that judge.
+    gains
+        What the model of the real rows gains, by loss.
 
     Raises
     ------
@@ -337,7 +339,8 @@ def default_demands(
     notes: list[str] = []
     coarse = {} if records >= MANY else {name: COARSE_LIMIT for name in LIMITS if "shares" in name}
     given = {name: _limit(name, {**coarse, **limits}) for name in LIMITS}
-    demands = [] if outcome is None else list(_losses(outcome, given))
+    untold = {name: gain for name, gain in gains.items() if name not in limits}
+    demands = [] if outcome is None else list(_losses(outcome, given, untold))
     fine = records >= MANY and 9 * comb(len(kinds), 2) <= CELLS
     coded, uncoded = _codings(development, kinds, columns, 3 if fine else 2)
     if uncoded:
@@ -444,20 +447,53 @@ def _limit(name: str, limits: Mapping[str, object]) -> float:
     return limit
 
 
-def _losses(outcome: GuessedOutcome, limits: Mapping[str, float]) -> Iterator[Demand]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """How much less a model of the real rows loses than one that always gives the same answer."""
+
+    mean: float
+    error: float
+    """The standard error of the mean."""
+
+    @property
+    def told(self) -> bool:
+        """Whether the rows that it was estimated on can tell it from none."""
+        return self.mean > TOLD_GAIN * self.error
+
+
+def losses_of(outcome: Outcome) -> dict[str, tuple[str, float, str]]:
+    """Return the losses of an outcome by name: as declared, in which scale, and its unit."""
+    if outcome.range is None:
+        return {"error": ("error", 100.0, " of 100 records"), "Brier": ("brier", 1.0, "")}
+    low, high = map(float, outcome.range)
+    return {"absolute": ("absolute", high - low, ""), "squared": ("squared", (high - low) ** 2, "")}
+
+
+def _losses(
+    outcome: GuessedOutcome, limits: Mapping[str, float], gains: Mapping[str, Gain]
+) -> Iterator[Demand]:
     """Yield the losses of an outcome: of classes in words, of a number in its own unit."""
-    told = {"error": ("error", 100.0, " of 100 records"), "Brier": ("brier", 1.0, "")}
-    if outcome.ends is not None:
-        width = outcome.ends[1] - outcome.ends[0]
-        told = {"absolute": ("absolute", width, ""), "squared": ("squared", width**2, "")}
-    for name, (loss, scale, unit) in told.items():
+    for name, (loss, scale, unit) in losses_of(outcome.declared).items():
+        limit, why = limits[name], ""
+        gain = gains.get(name)
+        if gain is not None and not gain.told:
+            why = (
+                "The limit is the usual one: on the rows that train it cannot be told that the "
+                "model of the real rows gains anything over one that always gives the same answer."
+            )
+        elif gain is not None and GAIN_SHARE * gain.mean < limit:
+            limit = float(f"{GAIN_SHARE * gain.mean:.1e}")
+            why = (
+                "The limit is half of what the model of the real rows gains over one that always "
+                f"gives the same answer, {number_words(gain.mean * scale, unit)} on the rows that "
+                "train."
+            )
         yield Demand(
-            name=name, asked=limits[name], limit=limits[name] * scale, unit=unit,
-            scale={name: scale},
+            name=name, asked=limit, limit=limit * scale, unit=unit, scale={name: scale}, why=why,
             lines=(
                 "[[requirement]]", f"name = {toml(name)}", f"loss = {toml(loss)}",
                 'form = "relative"            # compared with the model trained on the real rows',
-                f"limit = {toml(decimal(limits[name]))}",
+                f"limit = {toml(decimal(limit))}",
             ),
         )  # fmt: skip
 

@@ -45,7 +45,7 @@ def _views(trial: Trial) -> dict[str, object]:
     return {
         "trial": trial,
         "interval": _interval(trial),
-        "compared": _compared(trial),
+        "several": len(set(trial.requirements[0].makers)) > 1,
         "records": f"{trial.n_records:,} records judge, {trial.standing.value}.",
         "pictures": [_picture(requirement) for requirement in trial.requirements],
         "releases": _release_table(trial),
@@ -80,23 +80,6 @@ def _interval(trial: Trial) -> Picture | None:
     (verdict,) = trial.judged
     lower, _, asked = trial.reliability
     return interval_picture(verdict.decision.value, lower, verdict.upper, asked)
-
-
-def _compared(trial: Trial) -> ReportTable | None:
-    """Return generators side by side; nothing where there is one alone."""
-    makers = dict.fromkeys(trial.requirements[0].makers)
-    if len(makers) < 2:
-        return None
-    decided = [("decision", *(trial.decisions[m].value for m in makers))] if trial.judged else []
-    rows = [
-        (f"{r.name} (limit {number_words(r.limit, r.unit)})", *(r.range_of(m) for m in makers))
-        for r in trial.requirements
-    ]
-    return table(
-        "Side by side", ("requirement", *makers), [*decided, *rows],
-        "Least to largest of all releases, and how many lie below the limit. What is decided is "
-        "decided of all generators at once.",
-    )  # fmt: skip
 
 
 def _release_table(trial: Trial) -> ReportTable:

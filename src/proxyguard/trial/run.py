@@ -21,7 +21,7 @@ import numpy as np
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.code import CodeText
 from proxyguard.audit.folder import RELEASES
-from proxyguard.audit.home import Home, default_home, software_versions
+from proxyguard.audit.home import Home, default_home, one_thread, software_versions
 from proxyguard.audit.open import Opener
 from proxyguard.audit.outcome import FrozenReleases
 from proxyguard.audit.seal import Keeper, seal
@@ -75,6 +75,7 @@ from proxyguard.trial.asked import (
 )
 from proxyguard.trial.demands import (
     FILES,
+    Gain,
     GuessedOutcome,
     LaterTitles,
     Trialled,
@@ -104,7 +105,7 @@ from proxyguard.trial.rows import (
     without_outcome,
     without_unread,
 )
-from proxyguard.trial.seen import SeenRecord
+from proxyguard.trial.seen import SeenRecord, gains_of
 from proxyguard.trial.trial import FRESH_ROWS, OTHER_ROWS, Trial, TrialColumn, refuse_other
 
 if TYPE_CHECKING:
@@ -391,12 +392,8 @@ def _digests(tables: Sequence[tuple[str, pd.DataFrame | None]]) -> dict[str, str
 
     Not of a coarse table: where most records are alike, its few counts could be guessed from one.
     """
-    prints = {name: TablePrints(frame, OPEN) for name, frame in tables if frame is not None}
-    return {
-        name: one.identity
-        for name, one in prints.items()
-        if 2 * np.unique(one.prints).size > len(one)
-    }
+    prints = [(name, TablePrints(frame, OPEN)) for name, frame in tables if frame is not None]
+    return {name: p.identity for name, p in prints if 2 * np.unique(p.prints).size > len(p)}
 
 
 def _remember(home: Home, origin: LaterTitles, tables: Sequence[pd.DataFrame]) -> None:
@@ -471,11 +468,10 @@ def _read(frame: pd.DataFrame, columns: DeclaredColumns, what: str) -> pd.DataFr
     try:
         return read_as(frame, columns)
     except UnreadValue as error:
-        raise TableError(f"{what}: {_unread(error)}; columns says otherwise") from None
-
-
-def _unread(error: UnreadValue) -> str:
-    return f"column {error.column!r} {error.holds}, and row {error.row + 1} has none"
+        raise TableError(
+            f"{what}: column {error.column!r} {error.holds}, and row {error.row + 1} has none; "
+            "columns says otherwise"
+        ) from None
 
 
 def _with_outcome(
@@ -559,10 +555,6 @@ class _Trying:
         dates = {column.name for column in columns if column.kind == "date"}
         moved = self._moved(kinds, dates)
         asked = {name: kind for name, kind in kinds.items() if name not in moved}
-        not_of = (
-            [f"no share or mean of {quoted(moved)}, of which most rows that judge lie outside what "
-             "the table has"] if moved else []
-        )  # fmt: skip
         demands, unasked, missed = default_demands(
             rows.development,
             asked,
@@ -572,8 +564,13 @@ class _Trying:
             exposure=settings.exposure,
             columns=self.columns,
             judging=rows.target,
+            gains=self._gains(kinds),
         )
         self.notes += unasked
+        if moved:
+            unasked.append(
+                f"no share or mean of {quoted(moved)}: most rows that judge lie elsewhere"
+            )
         self._say_missed(missed)
         releases = () if generators else names[FILES]
         trial = Trialled(
@@ -643,7 +640,7 @@ class _Trying:
                 [origin.name_of(k, self.instead.sources[name]) for k, name in enumerate(releases)],
                 self.persons,
                 idle if len(idle) < len(demands) else (),
-                [*unasked, *not_of],
+                unasked,
             ),
             tables=self._unfiled(origin, trial),
             power=seen.power(
@@ -653,6 +650,14 @@ class _Trying:
             unread=tuple(self.unread),
             weaker=(*self.weaker, *strange),
         )
+
+    def _gains(self, kinds: Mapping[str, str]) -> dict[str, Gain]:
+        """Return what the model of the real rows gains, as the rows that train tell."""
+        if self.guessed is None:
+            return {}
+        rows = typed(self.rows.development, kinds, MISSING)[list(kinds)]
+        with one_thread():
+            return gains_of(rows, self.guessed.declared, LEARNER, seed=self.settings.seed)
 
     @property
     def _positive(self) -> str | None:
@@ -816,9 +821,10 @@ class _Trying:
         rows = self.rows
         self.data.mkdir(exist_ok=True)
         target = rows.target
-        if self.guessed is not None and self.guessed.ends is not None:
+        if self.guessed is not None and self.guessed.declared.range is not None:
+            low, high = map(float, self.guessed.declared.range)
             outcomes = typed(target, {self.guessed.column: "number"}, MISSING, self.columns)
-            beyond = int((~outcomes[self.guessed.column].between(*self.guessed.ends)).sum())
+            beyond = int((~outcomes[self.guessed.column].between(low, high)).sum())
             if beyond:
                 self.notes.append(f"{beyond:,} records that judge have an outcome beyond the range")
         left_out = [name for name in self.exclude if name in target.columns]

@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import norm
 
+from proxyguard.adapters.library import Library
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.development import load_fitted
+from proxyguard.audit.development import load_fitted, policy_predictions
 from proxyguard.audit.folder import EVIDENCE
 from proxyguard.audit.rules import measures_in
 from proxyguard.certificate.wording import at_least, at_most, confidence, percent
 from proxyguard.documents.certificate import MechanismVerdict, Predicate, ReleaseVerdict
 from proxyguard.documents.evidence import Evidence, GroupEvidence
-from proxyguard.draw.protocol import Fitted, features, outcomes, predict
+from proxyguard.draw.protocol import Fitted, Seed, features, outcomes, predict
+from proxyguard.errors import DrawError
 from proxyguard.exact.multiplicity import holm
 from proxyguard.exact.rounding import Array
-from proxyguard.losses.measure import SIDES, Measure
+from proxyguard.losses.measure import SIDES, Measure, loss_of
 from proxyguard.modes.evidence import Decision
 from proxyguard.modes.planning import planned
 from proxyguard.plan.law import estimated_law, nearest_requirements
@@ -31,7 +33,7 @@ from proxyguard.plan.question import Question
 from proxyguard.plan.recommend import recommend
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.design import Design
-from proxyguard.registry.parts import ClaimPart
+from proxyguard.registry.parts import ClaimPart, Procedure, RequirementPart
 from proxyguard.registry.requirement import Form, Requirement, required
 from proxyguard.registry.target import Outcome
 from proxyguard.report.advice import (
@@ -44,7 +46,7 @@ from proxyguard.report.advice import (
     unit_deviations,
     unit_means,
 )
-from proxyguard.trial.demands import Demand, decimal, number_words
+from proxyguard.trial.demands import Demand, Gain, decimal, losses_of, number_words
 from proxyguard.trial.rows import Standing
 from proxyguard.trial.trial import SeenConclusion, SeenRequirement, SeenVerdict
 
@@ -62,6 +64,55 @@ MOSTLY = 0.8
 TRIES, STEP = 4, 1.25
 # More records than this are no advice.
 MOST_FRESH = 100_000
+
+
+# Folds of the rows that train on which a gain is estimated, and how many rows that takes at most.
+FOLDS, MOST_FOLDED = 3, 20_000
+
+
+def gains_of(
+    development: pd.DataFrame, outcome: Outcome, learner: str, *, seed: int
+) -> dict[str, Gain]:
+    """Return by loss what a model of the rows that train gains; no row that judges is asked.
+
+    Parameters
+    ----------
+    development
+        The rows that train, typed, without columns that are left out.
+    outcome
+        What is predicted.
+    learner
+        The learner that sources and releases are compared by.
+    seed
+        Of the folds.
+
+    Returns
+    -------
+    dict
+        On rows that the model did not learn from; nothing where a fold teaches nothing.
+    """
+    order = np.random.default_rng([seed, 2]).permutation(len(development))[:MOST_FOLDED]
+    names = [name for name in development.columns if name != outcome.column]
+    library = Library(Procedure(library=(learner,)), outcome, names)
+    judged: list[tuple[Array, Array, Array]] = []
+    for held in np.array_split(order, FOLDS):
+        taught, rest = (development.iloc[rows] for rows in (np.setdiff1d(order, held), held))
+        seen, truth = (outcomes(rows[outcome.column], outcome, "") for rows in (taught, rest))
+        try:
+            model = library.fit(taught, None, Seed(seed))
+        except DrawError:  # one label alone
+            return {}
+        constant = policy_predictions("prevalence", seen, truth.size, outcome)
+        judged.append((truth, constant, predict(model, features(rest, names), outcome)))
+    truth, constant, learned = map(np.concatenate, zip(*judged, strict=True))
+    gains = {}
+    for name, (declared, *_) in losses_of(outcome).items():
+        part = RequirementPart(name=name, loss=declared, form="absolute", limit="0.5")
+        loss = loss_of(part, outcome, None)(None)
+        gained = loss(truth, constant) - loss(truth, learned)
+        error = float(gained.std() / np.sqrt(gained.size))
+        gains[name] = Gain(mean=float(gained.mean()), error=error)
+    return gains
 
 
 def needed_errors(level: float) -> float:
@@ -223,7 +274,8 @@ class SeenRecord:
         asked = [m.requirement for m in self.measures if m.part in demand.scale]
         said = required(asked, self.design.over)
         more = len(said) - MOST_SENTENCES
-        return said if more <= 0 else (*said[:MOST_SENTENCES], f"So of {more:,} more columns.")
+        shown = said if more <= 0 else (*said[:MOST_SENTENCES], f"So of {more:,} more columns.")
+        return (*shown, demand.why) if demand.why else shown
 
     def _places(self, demand: Demand) -> list[int]:
         """Return where the losses of a demand stand."""
@@ -424,10 +476,7 @@ class SeenRecord:
         y, truth = (outcomes(rows[outcome.column], outcome, "") for rows in (source, judging))
         names = [name for name in source.columns if name != outcome.column]
         learned = predict(self.source, features(judging, names), outcome)
-        constant = np.full(truth.size, y.mean())
-        if outcome.kind == "multiclass":
-            shares = np.bincount(y.astype(int), minlength=len(outcome.classes or ())) / y.size
-            constant = np.tile(shares, (truth.size, 1))
+        constant = policy_predictions("prevalence", y, truth.size, outcome)
         losses = {m.part: m.loss(None) for m in self.measures if m.loss is not None}
         said = {}
         for demand in (demand for demand in demands if demand.name in losses):

@@ -98,14 +98,6 @@ class SeenRequirement:
         decided = f"{self.decided} " if self.decided else ""
         return f"{decided}{self.promise} Seen: {self.seen}"
 
-    def range_of(self, maker: str) -> str:
-        """Return the range of one maker's releases, and how many are below the limit."""
-        at = zip(self.estimates, self.makers, strict=True)
-        estimates = [estimate for estimate, other in at if other == maker]
-        met = sum(estimate < self.limit for estimate in estimates)
-        ends = f"{number_words(min(estimates))} to {number_words(max(estimates))}"
-        return f"{ends}, {met:,} of {len(estimates):,}"
-
     def of(self, maker: str) -> str:
         """Return what was seen of the releases of one maker."""
         at = [r for r, other in enumerate(self.makers) if other == maker]
