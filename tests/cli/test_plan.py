@@ -15,12 +15,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from conformance.draws import draw_here as draw_in_this_process
+from proxyguard.audit import plan as planning
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.plan import pilot_laws
 from proxyguard.cli import show
 from proxyguard.cli.main import app
 from proxyguard.errors import ProxyGuardError, RegistryError, StageError
 from proxyguard.plan.law import Law
+from proxyguard.registry.requirement import Form
 
 ERROR = "name=error,limit=0.3,margin=0.1,two-valued"
 SIZES = ("--records", "250", "--releases", "40")
@@ -560,10 +562,31 @@ def test_queries_are_planned_like_losses(make: Make) -> None:
     assert np.all((law.answers > 0.0) == shares)
 
 
-def test_pilots_on_few_records_are_said_to_make_many_shares_look_worse(make: Make) -> None:
+def test_what_validation_records_do_to_all_answers_is_partly_their_luck(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = make(sealed=True, roles=QUERIES + "[claim]\n")
-    done = proxyguard("plan", *place, "--pilot-draws", 6, "--no-stress", "--reliability", "0.9")
-    assert "hese pilots were judged on 100 records" in done.output.partition("\n\n")[0]
+    law = pilots_of(place)
+    monkeypatch.setattr(planning, "drawn_together", lambda shared, noise: (shared, 1.0))
+    as_seen = pilots_of(place)
+    assert law.luck is not None
+    assert as_seen.luck is not None
+    known = dict(zip([r.name for r in law.requirements], law.luck.records, strict=True))
+    asked = [r.form is Form.QUERY for r in law.requirements]
+    assert [r.name for r in law.requirements] == [r.name for r in as_seen.requirements]
+    # What all answers have in common shrinks by one factor, in losses and in what is counted.
+    none = np.array([r.from_unit(0.0) for r in law.requirements]) * -1.0
+    width = np.array([r.width for r in law.requirements])
+    shared, seen = (one.means.mean(axis=0) * width - none for one in (law, as_seen))
+    assert np.all(np.abs(shared[asked]) < np.abs(seen[asked]))
+    assert law.answers is not None
+    assert as_seen.answers is not None
+    counted = [r.indicator for r in law.requirements]
+    moved = (law.answers - as_seen.answers)[:, counted]
+    np.testing.assert_allclose(moved, (seen - shared)[None, counted] + np.zeros_like(moved))
+    # And the more so the surer, where a loss is known on no more records than there are.
+    assert all(known[r.name] > 50 for r in law.requirements if r.form is Form.QUERY)
+    assert [records for name, records in known.items() if name == "Brier risk"] in ([], [50.0])
 
 
 def test_queries_alone_are_planned_without_a_procedure(make: Make) -> None:

@@ -26,7 +26,8 @@ from proxyguard.plan.search import rates_of_nested
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
-SURE = 1e-12  # nearer to 0 or 1 no chance of passing is told apart
+NONE = 1e-9  # what is moved is no nearer to 0 or 1
+NARROW = 1e-18  # the least variance of a loss
 WIDE, NODES = 9.0, 64
 """How many deviations of a subgroup's size count, and how many sizes stand for all where the
 passing chance is smooth in them."""
@@ -73,9 +74,10 @@ class Simulated:
         by = (1 - down) * ((1 - right) * table[i, j] + right * table[i, m]) + down * (
             (1 - right) * table[k, j] + right * table[k, m]
         )
-        if not 0.0 < found.power < 1.0:
+        by = min(0.0, by) if moved else by
+        if found.power <= 0.0 or by == 0.0:
             return found.power
-        return float(special.ndtr(special.ndtri(found.power) + (min(0.0, by) if moved else by)))
+        return float(special.ndtr(special.ndtri(np.clip(found.power, NONE, 1.0 - NONE)) + by))
 
 
 def _clear(chances: Array) -> Array:
@@ -157,8 +159,9 @@ def _power_of_pilots(
     for j, requirement in enumerate(assumed.requirements):
         margins = kinds.ratios[j] * assumed.margins[j] / requirement.width
         means = np.clip(requirement.unit_limit - margins, 0.0, 1.0)
-        tails = _passing(assumed, requirement, kinds.deviations[j], shares[j], n, level, means)
-        scores = special.ndtri(np.clip(tails, SURE, 1.0 - SURE))
+        inside = max(1, int(np.floor(n * shares[j] + 0.5)))
+        scores = _scores_of(assumed, requirement, kinds.deviations[j], inside, level, means)
+        scores = scores / np.sqrt(1 + n * kinds.unsure[j])
         own = np.sqrt(1.0 - np.sum(kinds.loadings[j] ** 2, axis=1))
         passes *= special.ndtr((scores - kinds.points @ kinds.loadings[j].T) / own)
     rates = passes @ kinds.at(assumed.reliability)
@@ -197,8 +200,22 @@ def _passing_of(
         most = int(_most_errors(np.array([n]), v, level)[0])
         counted = lower_tail(np.full(means.size, max(most, 0)), n, means)
         return counted if most >= 0 else np.zeros(means.size)
-    tail = _chernoff_tail if assumed.test is ComponentTest.CHERNOFF else _betting_tail
-    return tail(n, v, level, means, sd)
+    return np.asarray(special.ndtr(_scores_of(assumed, requirement, sd, n, level, means)))
+
+
+def _scores_of(
+    assumed: Assumptions, requirement: Requirement, sd: Array, n: int, level: float, means: Array
+) -> Array:
+    """Return the same as normal scores; counts are nearly normal too."""
+    v = requirement.unit_limit
+    if requirement.two_valued:
+        most = int(_most_errors(np.array([n]), v, level)[0])
+        if most < 0:
+            return np.full(means.size, -np.inf)
+        deviations = np.sqrt(n * np.maximum(means * (1.0 - means), NARROW))
+        return np.asarray((most + 0.5 - n * means) / deviations)
+    scores = _chernoff_scores if assumed.test is ComponentTest.CHERNOFF else _betting_scores
+    return scores(n, v, level, means, sd)
 
 
 def _most_errors(sizes: Integers, v: float, level: float) -> Integers:
@@ -213,22 +230,22 @@ def _most_errors(sizes: Integers, v: float, level: float) -> Integers:
     return low
 
 
-def _betting_tail(n: int, v: float, level: float, means: Array, sd: Array) -> Array:
-    """Return the chance that the capital of a bet reaches ``1/level``, its logarithm normal."""
+def _betting_scores(n: int, v: float, level: float, means: Array, sd: Array) -> Array:
+    """Return how surely the capital of a bet reaches ``1/level``, its logarithm normal."""
     needed = -np.log(level)
     stake = np.minimum(np.sqrt(2.0 * needed / n) / sd, TRUNCATION / (1.0 - v))
     gap = v - means
     # log(1 + x) is about x - x^2/2; a record moves the logarithm by the stake times its deviation.
     growth = n * (stake * gap - stake**2 * (sd**2 + gap**2) / 2.0)
-    return np.asarray(special.ndtr((growth - needed) / (stake * sd * np.sqrt(n))))
+    return np.asarray((growth - needed) / (stake * sd * np.sqrt(n)))
 
 
-def _chernoff_tail(n: int, v: float, level: float, means: Array, sd: Array) -> Array:
-    """Return the chance that Chernoff's p-value is at most a level, the sample mean normal."""
+def _chernoff_scores(n: int, v: float, level: float, means: Array, sd: Array) -> Array:
+    """Return how surely Chernoff's p-value is at most a level, the sample mean normal."""
     # The p-value of a mean of 0 is the least there is.
     if n * np.log1p(-v) > np.log(level):
-        return np.zeros(means.size)
+        return np.full(means.size, -np.inf)
     cutoff, _ = bracket_switch(
         lambda mean: log_chernoff(mean, n, v) > np.log(level), np.asarray(0.0), np.asarray(v)
     )
-    return np.asarray(special.ndtr((float(cutoff) - means) * np.sqrt(n) / sd))
+    return np.asarray((float(cutoff) - means) * np.sqrt(n) / sd)

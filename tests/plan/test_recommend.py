@@ -620,7 +620,7 @@ def narrow_pilots() -> Law:
     losses = np.zeros((20, 200, 1))
     for pilot in range(20):
         losses[pilot, : (20, 58)[pilot % 2], 0] = 1.0  # means .10 and .29, the limit .3
-    return pilot_law(losses, [replace(ERROR, two_valued=False)], reliability=0.97)
+    return pilot_law(losses, [replace(ERROR, two_valued=False)], reliability=0.97, truth=True)
 
 
 def test_doubt_replaces_no_narrow_pilot_by_a_wide_one() -> None:
@@ -777,7 +777,7 @@ def test_a_search_with_draws_that_cannot_do_goes_on_to_those_that_can() -> None:
     # At 26 draws not even all the records of the world reach .8 (the power ends near .77).
     losses = np.zeros((40, 200, 1))
     losses[:, :, 0] = np.random.default_rng(2).beta(2.0, 9.0, (40, 200))
-    law = pilot_law(losses, [BRIER], reliability="0.963")
+    law = pilot_law(losses, [BRIER], reliability="0.963", truth=True)
     found = recommend(law, Question(power=0.8, reliability_target="0.8", release_cost=5.0), seed=1,
                       compare=False)  # fmt: skip
     assert found.reaches

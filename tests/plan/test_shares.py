@@ -36,7 +36,7 @@ def law_of(*, answered: bool = True, grouped: bool = False) -> Law:
     answers = np.stack([RELEASES, 1.0 - RELEASES], axis=1)
     return pilot_law(
         np.stack([above, -above], axis=2), [side("above", group), side("below", group)],
-        counting=counting, answers=answers if answered else None,
+        counting=counting, answers=answers if answered else None, truth=True,
     )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def workload(*, counted: bool = True) -> Law:
     rest = [j for j in range(2 * COLUMNS) if j not in kept]
     law = pilot_law(
         np.stack([losses(j) for j in kept], axis=2), [SIDE[j] for j in kept], reliability=1,
-        answers=ANSWERS[:, kept],
+        answers=ANSWERS[:, kept], truth=True,
     )  # fmt: skip
     others = Others(
         requirements=tuple(SIDE[j] for j in rest), answers=ANSWERS[:, rest],

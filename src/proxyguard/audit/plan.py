@@ -33,7 +33,14 @@ from proxyguard.modes.planning import (
     AuditPlan,
     planned,
 )
-from proxyguard.plan.law import NEAREST, Law, Others, nearest_requirements, pilot_law
+from proxyguard.plan.law import (
+    NEAREST,
+    Law,
+    Others,
+    drawn_together,
+    nearest_requirements,
+    pilot_law,
+)
 from proxyguard.plan.question import Question
 from proxyguard.plan.recommend import needs
 from proxyguard.registry.declaration import Declaration, Member
@@ -213,6 +220,8 @@ class _PilotTable:
         self._counting = [validation.counting(m) for m in measures]
         if self._clusters is not None:  # groups are not covered there
             self._counting = [np.ones(self._clusters.sizes.size, dtype=bool) for _ in measures]
+        self._stays, self._luck = 1.0, np.zeros(len(measures))
+        self._draw_together()
 
     def law(self, reliability: float | None) -> Law:
         """Return the law of these pilots under the requirements nearest to their limits."""
@@ -232,6 +241,9 @@ class _PilotTable:
             losses, [self._required(m) for m in measures], reliability=reliability,
             counting=np.stack([self._counting[j] for j in kept], axis=1),
             answers=np.nan_to_num(answers) if shares else None,
+            known_records=[
+                shape[1] / (1.0 if m.query is None else max(self._stays, 1e-3)) for m in measures
+            ],
         )  # fmt: skip
         if self._clusters is not None:
             law = replace(law, origin=law.origin.replace(" records", " clusters", 1))
@@ -256,7 +268,7 @@ class _PilotTable:
             answers = np.nan_to_num(self._answers(j)[kinds, None])
             return pilot_law(
                 losses, [self._required(measure)], reliability=1, counting=counting[:, None],
-                answers=answers if measure.requirement.indicator else None,
+                answers=answers if measure.requirement.indicator else None, truth=True,
             )  # fmt: skip
 
         def inside(place: int) -> Array | None:
@@ -293,6 +305,24 @@ class _PilotTable:
         others = np.setdiff1d(every, kept)
         return [int(j) for j in kept], np.any(below[:, others] <= 0.0, axis=1)
 
+    def _draw_together(self) -> None:
+        """Find how far the answers of all pilots are off by the luck of the validation records."""
+        asked, shared, noise = [], [], []
+        for j, measure in enumerate(self._measures):
+            if measure.query is None or not self._counting[j].any():
+                continue
+            answered = self._answered(measure.query.name)
+            if answered.any():
+                losses = self._losses(j)[answered] / measure.requirement.width
+                asked.append(j)
+                shared.append(losses.mean())  # of no difference it is 0
+                noise.append(losses.var(axis=1).mean() / losses.shape[1])
+        if asked:
+            differences = np.array(shared)
+            stay, self._stays = drawn_together(differences, float(np.mean(noise)))
+            widths = np.array([self._measures[j].requirement.width for j in asked])
+            self._luck[asked] = (differences - stay) * widths
+
     def _losses(self, j: int, kinds: NDArray[np.intp] | None = None) -> Array:
         """Return one requirement's losses, some or all pilots x records that count."""
         measure, inside = self._measures[j], self._counting[j]
@@ -305,7 +335,19 @@ class _PilotTable:
             values = values[inside]
         name = measure.query.name
         losses = np.stack([measure.of_query_values(values, p.answers[name]) for p in pilots])
-        return self._per_unit(losses, measure.requirement)
+        answered = self._answered(name)
+        answered = answered if kinds is None else answered[kinds]
+        requirement = measure.requirement
+        if requirement.indicator and self._clusters is None:
+            # Each is judged by its own answer, which is a share.
+            moved = self._answers(j) - self._said(j)
+            losses[answered] -= (moved if kinds is None else moved[kinds])[answered, None]
+            return losses
+        losses = self._per_unit(losses, requirement)
+        losses[answered] = np.clip(
+            losses[answered] - self._luck[j], requirement.low, requirement.high
+        )
+        return losses
 
     def _per_unit(self, losses: Array, requirement: Requirement) -> Array:
         """Return the losses of units from those of records: of clusters the means."""
@@ -321,7 +363,11 @@ class _PilotTable:
             return measure.requirement
         return replace(measure.requirement, two_valued=False)
 
-    def _answers(self, j: int) -> Array:
+    def _answered(self, query: str) -> NDArray[np.bool_]:
+        """Return which pilots have an answer to a query at all."""
+        return np.array([pilot.answers[query] is not None for pilot in self._pilots])
+
+    def _said(self, j: int) -> Array:
         """Return what pilots answer on a side of a share, 0 where they do not; NaN of others."""
         measure = self._measures[j]
         if measure.query is None or not measure.requirement.indicator:
@@ -329,6 +375,14 @@ class _PilotTable:
         said = [one.answers[measure.query.name] for one in self._pilots]
         shares = np.array([np.nan if share is None else share for share in said])
         return answers_on(shares, above=measure.sign > 0.0)
+
+    def _answers(self, j: int) -> Array:
+        """Return the same without the luck of the validation records."""
+        said, query = self._said(j), self._measures[j].query
+        if query is None:
+            return said
+        freed = np.clip(said + self._luck[j], 0.0, 1.0)
+        return np.asarray(np.where(self._answered(query.name), freed, said))
 
 
 def privacy_notes(workplace: Workplace) -> dict[str, list[str]]:

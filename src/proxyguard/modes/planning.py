@@ -158,9 +158,8 @@ class Planned(MechanismClaim, ABC):
         """
         least = self.least_count(plan, targets.law.every, levels)
         assert least is not None  # a mode without a count has a chance of its own
-        releases = targets.law.releases
         return tail(
-            least, plan.releases, lambda: self.scores(targets, plan, levels) @ releases, targets
+            least, plan.releases, lambda: targets.rates(self.scores(targets, plan, levels)), targets
         )
 
     def scores(self, targets: Targets, plan: AuditPlan, levels: Levels) -> NDArray[np.bool_]:
@@ -350,9 +349,10 @@ def drawn(targets: Targets, plan: AuditPlan, decide: Decider, rng: Rng) -> Array
     ``decide`` says whether each target validates, from how often each kind was drawn on it.
     """
     # Kinds of release are drawn rather than releases: draws of one kind share their p-value.
-    chances = targets.law.releases
-    rest = max(0.0, 1.0 - float(chances.sum()))  # invalid releases that never score
-    kinds = np.append(chances, rest) / (chances.sum() + rest)
+    chances = targets.releases
+    # Beside them invalid releases that never score.
+    rest = np.maximum(0.0, 1.0 - chances.sum(axis=1, keepdims=True))
+    kinds = np.hstack([chances, rest]) / (chances.sum(axis=1, keepdims=True) + rest)
     counts = rng.multinomial(plan.releases, kinds, size=(REDRAWS, targets.repetitions))
     return np.asarray(np.mean([decide(one[:, :-1]) for one in counts], axis=0), dtype=np.float64)
 

@@ -609,9 +609,7 @@ class Smooth(ScoredViolations, Planned):
         count = self.least_count(plan, requirements, levels)
         if count is not None:
             # Rounding by one uniform a release makes scores Bernoulli with the mean ramp score.
-            return planning.tail(
-                count, plan.releases, lambda: scores @ targets.law.releases, targets
-            )
+            return planning.tail(count, plan.releases, lambda: targets.rates(scores), targets)
         least = self.least_mean(plan, requirements, levels)
         return planning.drawn(
             targets, plan, lambda times: (times * scores).sum(axis=1) / plan.releases >= least, rng

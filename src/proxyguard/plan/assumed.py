@@ -51,6 +51,8 @@ class Kinds:
         How far the effects move its mean, in deviations of it, (J, A, F).
     points
         Values of the effects that stand for all targets, (`POINTS`, F).
+    unsure
+        One over the records on which the mean of each requirement is known, 0 where it is, (J,).
     """
 
     chances: Array
@@ -59,6 +61,7 @@ class Kinds:
     deviations: Array
     loadings: Array
     points: Array
+    unsure: Array
 
     @classmethod
     def of(cls, law: Law) -> Kinds:
@@ -67,10 +70,12 @@ class Kinds:
         weights = law.releases[law.valid] / law.releases[law.valid].sum()
         law = law.thinned(PAGE_KINDS)
         loadings = _loadings(law)
+        known = [np.inf] * len(law.requirements) if law.luck is None else law.luck.records
         return cls(
             chances=law.releases, valid=law.valid,
             ratios=((law.limits - law.means) / (weights @ mean)).T, deviations=law.deviations.T,
             loadings=loadings, points=_points(loadings.shape[2]),
+            unsure=1.0 / np.array(known),
         )  # fmt: skip
 
     def at(self, reliability: float) -> Array:

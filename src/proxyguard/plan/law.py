@@ -34,6 +34,63 @@ NEAREST = 10
 REPRESENTATIVES = 48
 
 
+# What a record of pilots counts where their luck is taken off. Half a one, since the margins that
+# somebody plans with are those that look wide, and do so by luck more often than not.
+COUNTED = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Luck:
+    """How few pilots a law is read from: others would have said something else.
+
+    Every simulated target then has a population and a mechanism of its own, as far from the pilots
+    as theirs may be: records are weighted as Rubin's bootstrap (1981) weights them, releases
+    likewise, and the share of valid ones is drawn from a beta law with its mean and as many
+    releases as there are pilots, which is what Jeffreys' prior makes of them. A chance is an
+    average over all these: it comes true about as often as it says, where pilots' figures taken
+    for the truth promise more.
+
+    Attributes
+    ----------
+    pilots
+        Pilot releases.
+    known
+        Whether the share of valid releases is taken as known: it was assumed.
+    records
+        For each requirement as how many records its mean is known.
+    """
+
+    pilots: int
+    known: bool
+    records: tuple[float, ...]
+
+
+def drawn_together(shared: Array, noise: float) -> tuple[Array, float]:
+    """Return by how much less a release's answers differ than they seem to, and how sure that is.
+
+    Of hundreds of shares the worst are so by the luck of these records too, which all releases
+    share and fresh records have not: taken for the truth they would look hopeless. What all
+    releases have in common is drawn towards no difference, as James and Stein do. Both sides of a
+    query are one number, and two of them are the price of the estimate: one query or two stay.
+
+    Parameters
+    ----------
+    shared
+        The mean difference of the releases on each side of every query, unit scale.
+    noise
+        The mean variance of these differences over other records.
+
+    Returns
+    -------
+    tuple
+        The part of each difference that stays, and the share of the noise that it still has.
+    """
+    queries = shared.size / 2.0
+    part = min(1.0, noise / max(float(np.mean(shared**2)), 1e-300)) if shared.size else 0.0
+    stays = 1.0 - part * max(0.0, 1.0 - 2.0 / max(queries, 1.0))
+    return shared * stays, stays
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Others:
     """Requirements that a search leaves out and its chosen plan is judged on, one at a time.
@@ -92,6 +149,8 @@ class Law:
     others
         Of a joint law: requirements on the same records beside these, on which a plan that was
         found without them is judged.
+    luck
+        How few pilots the law is read from; None where it is taken for the truth.
 
     Raises
     ------
@@ -119,6 +178,7 @@ class Law:
     answers: Array | None = None  # (A, J)
     sampled: bool = False
     others: Others | None = None
+    luck: Luck | None = None
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -393,10 +453,11 @@ class Law:
 def pilot_law(
     losses: ArrayLike, requirements: Sequence[Requirement], *, reliability: Level | None = None,
     counting: ArrayLike | None = None, answers: ArrayLike | None = None, share: Level = 1,
+    truth: bool = False, known_records: Sequence[float] | None = None,
 ) -> Law:  # fmt: skip
     """Return the law of pilot releases on pilot records.
 
-    A fresh release is one of the pilots, a fresh record one of theirs.
+    A fresh release is one of the pilots, a fresh record one of theirs, as far as so few can tell.
 
     Parameters
     ----------
@@ -416,6 +477,13 @@ def pilot_law(
     share
         Which part of the target's records is like these: below 1 of pilots that were judged on the
         records of one subgroup alone, which all requirements are then about.
+    truth
+        Whether the pilots' figures are taken for the truth. Unless they are, every chance under the
+        law is an average over what other pilots on other records might have said: few of them
+        promise less.
+    known_records
+        For each requirement on how many records its mean is known, as many as there are unless
+        given; each counts `COUNTED`.
 
     Returns
     -------
@@ -471,6 +539,12 @@ def pilot_law(
         answers=None if answers is None else real_array(answers, "answers"),
         sampled=True,
     )
+    if not flag(truth, "truth"):
+        seen = reals(known_records or [n / part] * len(requirements), "known_records")
+        if len(seen) != len(requirements) or min(seen) <= 0.0:
+            raise RegistryError(f"known_records are above 0, one a requirement, got {seen}")
+        counted = tuple(COUNTED * records for records in seen)
+        law = replace(law, luck=Luck(pilots=count, known=reliability is not None, records=counted))
     return (
         _cautious(law) if reliability is None else law.with_reliability(float(exact(reliability)))
     )

@@ -202,10 +202,8 @@ class Recommendation(ShownAsPage):
         """The answer in three lines, and more where it is not what was wanted, or may be more."""
         chance = f"Chance of validating a reliability above {self.chosen.plan.claim.target:g}"
         short = (self.shortfall,) if self.shortfall else ()
-        luck = _luck(self.law)
-        pilots = (f"{luck[0].upper()}{luck[1:]}.",) if luck else ()
         asked = f"{chance}: {self.most}{self.chosen.power.words}"
-        return (*self.sizes_asked, *self._strata_words, asked, *short, *pilots)
+        return (*self.sizes_asked, *self._strata_words, asked, *short)
 
     @property
     def _strata_words(self) -> tuple[str, ...]:
@@ -273,21 +271,6 @@ class Recommendation(ShownAsPage):
         }
 
 
-# Shares of which the worst of a few records is clearly worse than it is.
-MANY_SHARES = 6
-
-
-def _luck(law: Law) -> str:
-    """Say what pilots on few records make of many shares; nothing of other laws."""
-    if not law.sampled or sum(r.indicator for r in law.every) < MANY_SHARES:
-        return ""
-    return (
-        f"these pilots were judged on {law.records[0].size:,} records, whose luck is taken for the "
-        "truth: of many shares the worst look worse than they are, so that the chance looks "
-        "smaller; a larger validation part, before the seal, tells it better"
-    )
-
-
 def past_hope(law: Law, target: float) -> str:
     """Say why no audit should validate a mechanism, what holds it up, and how sure that is.
 
@@ -314,8 +297,6 @@ def past_hope(law: Law, target: float) -> str:
             "them by --pilot-draws, relax that limit in audit.toml, or plan for a share that you "
             "assume, by --reliability"
         )
-    if _luck(law):
-        said.append(_luck(law))
     return "; ".join(said)
 
 

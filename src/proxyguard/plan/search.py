@@ -92,7 +92,7 @@ def power_on(targets: Targets, audit: AuditPlan, *, seed: int = 0) -> Power:
 def score_rates(targets: Targets, audit: AuditPlan) -> Array:
     """Return ``pi(Z)`` of every target: the chance that a fresh draw scores favorably on it."""
     levels = audit.levels(targets.law.every)
-    return np.asarray(audit.claim.scores(targets, audit, levels) @ targets.law.releases)
+    return targets.rates(audit.claim.scores(targets, audit, levels))
 
 
 def conditional_power(targets: Targets, audit: AuditPlan, *, seed: int = 0) -> Array:
@@ -127,7 +127,8 @@ def exact_power(law: Law, audit: AuditPlan) -> float | None:
 
 def exact_score_rates(law: Law, audit: AuditPlan) -> tuple[Array, Array] | None:
     """Return the values that ``pi(Z)`` takes over targets and their chances, where a sum does."""
-    if not _nested(law) or audit.strata is not None:  # a weighted mean is no count
+    # A weighted mean is no count, and of pilots every target has a population of its own.
+    if not _nested(law) or audit.strata is not None or law.luck is not None:
         return None
     levels = audit.levels(law.requirements)
     tails = []
@@ -526,6 +527,8 @@ class Search:
         )
         if oracle > releases:
             return True
+        if self._law.luck is not None:  # the mechanism may be better than its pilots were
+            return False
         # Invalid releases score with probability alpha at the most, or nothing validates. How that
         # varies from target to target can help: no more than the chords of the chance allow.
         rates = np.linspace(self._law.reliability, 1.0, 101)

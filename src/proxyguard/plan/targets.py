@@ -73,13 +73,52 @@ class Targets:
         # Drawn as counts, so that a target of a million records costs what one of hundreds does.
         rng = np.random.default_rng([self._seed, self.n])
         sizes = [self.n] if self.strata is None else list(self.strata.sizes.values())
-        chances = self.law.records[:1] if self.law.joint else self.law.records
-        again = len(self.law.records) if self.law.joint else 1  # one record brings all losses
+        if self.law.joint:  # one record brings all losses that are known as well as each other
+            records, luck = self.law.records[0], self.law.luck
+            sure = [np.inf] * len(self.law.records) if luck is None else list(luck.records)
+            chances = {well: self._populations(records, well, rng) for well in dict.fromkeys(sure)}
+        else:
+            sure = list(map(float, range(len(self.law.records))))
+            chances = {j: c / c.sum() for j, c in zip(sure, self.law.records, strict=True)}
         drawn: list[tuple[Array, ...]] = []
         for size in sizes:
-            kinds = [rng.multinomial(size, c / c.sum(), self.repetitions) for c in chances]
-            drawn.append(tuple(count.astype(np.float64) for count in kinds) * again)
+            kinds = {
+                well: rng.multinomial(size, chance, self.repetitions).astype(np.float64)
+                for well, chance in chances.items()
+            }
+            drawn.append(tuple(kinds[well] for well in sure))
         return tuple(drawn)
+
+    def _populations(self, records: Array, well: float, rng: np.random.Generator) -> Array:
+        """Return the chances of the kinds of record: of one population, or of one a target."""
+        if not np.isfinite(well):
+            return np.asarray(records / records.sum())
+        weights = rng.standard_gamma(records * well, (self.repetitions, records.size))
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+    def rates(self, scores: Array | NDArray[np.bool_]) -> Array:
+        """Return the chance that a fresh draw scores on each target, of scores of every kind."""
+        return np.asarray(np.sum(scores * self.releases, axis=1))
+
+    @property
+    def releases(self) -> Array:
+        """The chances of the kinds of release: one row for all targets, or one for each."""
+        law, luck = self.law, self.law.luck
+        if luck is None:
+            return law.releases[None]
+        rng, valid = np.random.default_rng([self._seed, self.n, 2]), law.valid
+        share = np.full(self.repetitions, law.reliability)
+        if not luck.known and 0.0 < law.reliability < 1.0:
+            # Jeffreys' prior adds half a release to either side, as `pilot_law` does to the share.
+            counted = luck.pilots + 1.0
+            share = rng.beta(counted * share, counted * (1.0 - share))
+        weights = rng.standard_gamma(
+            luck.pilots * law.releases, (self.repetitions, law.releases.size)
+        )
+        for inside, mass in ((valid, share), (~valid, 1.0 - share)):
+            total = np.sum(weights[:, inside], axis=1)
+            weights[:, inside] *= (mass / np.maximum(total, 1e-300))[:, None]
+        return np.asarray(weights)
 
     @cached_property
     def _each(self) -> tuple[float, ...]:
@@ -191,7 +230,7 @@ class Targets:
             inside = {j: others.inside(j) for j, test in block if test is ComponentTest.BINOMIAL}
             shares = {j: column for j, column in inside.items() if column is not None}
             if shares:
-                counts = self.counts[0] @ np.stack(list(shares.values()), axis=1)
+                counts = self.counts[-1] @ np.stack(list(shares.values()), axis=1)
                 for j, count in zip(shares, self.counted(counts, self.n).T, strict=True):
                     yield self._share_pvalues(count, others, j)
             for j, test in block:
@@ -209,7 +248,7 @@ class Targets:
 
     def _on_same_records(self, law: Law) -> Targets:
         """Return the same targets under another law on the same kinds of record."""
-        return self._drawing(law, tuple(counts[:1] for counts in self.drawn))
+        return self._drawing(law, tuple(counts[-1:] for counts in self.drawn))
 
     def _drawing(self, law: Law, drawn: tuple[tuple[Array, ...], ...]) -> Targets:
         """Return targets of the same size whose kinds of record were drawn so often."""
@@ -307,8 +346,10 @@ class Targets:
         masks = law.counting or tuple(np.ones(c.size, dtype=bool) for c in law.records)
         drawn: list[tuple[Array, ...]] = []
         for before in self.drawn:
-            counts: list[Array] = []
-            for j, first in enumerate(kinds[:1] if law.joint else kinds):
+            counts: dict[int, Array] = {}  # of a joint law many requirements have the same
+            for j, first in enumerate(kinds):
+                if id(before[j]) in counts:
+                    continue
                 stay = law.records[j][:first].sum() / self.law.records[j][:first].sum()
                 here = before[j][:, :first]
                 going = rng.binomial(here.astype(np.int64), float(np.clip(1.0 - stay, 0.0, 1.0)))
@@ -318,8 +359,8 @@ class Targets:
                 there = going @ same.astype(np.float64)
                 gone = before[j][:, first:]
                 there[:, : gone.shape[1]] += gone
-                counts.append(np.hstack([here - going, there]))
-            drawn.append(tuple(counts * len(kinds) if law.joint else counts))
+                counts[id(before[j])] = np.hstack([here - going, there])
+            drawn.append(tuple(counts[id(count)] for count in before))
         return self._drawing(law, tuple(drawn))
 
     def _capital(self, logs: Array) -> Array:

@@ -28,7 +28,7 @@ from proxyguard.exact.rounding import Array
 from proxyguard.losses.measure import SIDES, Measure, loss_of
 from proxyguard.modes.evidence import Decision
 from proxyguard.modes.planning import planned
-from proxyguard.plan.law import estimated_law, nearest_requirements
+from proxyguard.plan.law import drawn_together, estimated_law, nearest_requirements
 from proxyguard.plan.question import Question
 from proxyguard.plan.recommend import recommend
 from proxyguard.plan.targets import Targets
@@ -572,11 +572,7 @@ class SeenRecord:
         )
 
     def _likely_means(self, group: GroupEvidence) -> Array:
-        """Return unit means with the answers to queries drawn together, as Stein does.
-
-        Of hundreds of shares the worst are so by the luck of these records too, which all releases
-        share and fresh records have not: taken for the truth they would look hopeless.
-        """
+        """Return unit means without the luck of these records, which all releases share."""
         requirements = [measure.requirement for measure in self.measures]
         means = unit_means(group, requirements)
         asked = np.array([r.form is Form.QUERY for r in requirements])
@@ -584,7 +580,7 @@ class SeenRecord:
             same = np.array([-r.low / r.width for r in requirements])[asked]  # no difference at all
             shared = means[:, asked].mean(axis=0) - same
             noise = np.mean(unit_deviations(group)[asked] ** 2) / self.n_records
-            means[:, asked] -= shared * min(1.0, noise / max(np.mean(shared**2), 1e-300))
+            means[:, asked] -= shared - drawn_together(shared, float(noise))[0]
         return means
 
     def _chance_of_named(self, seed: int, fresh: int, demands: Sequence[Demand]) -> str:

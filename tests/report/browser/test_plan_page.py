@@ -242,17 +242,17 @@ def test_keys_move_a_slider_and_reset_brings_it_back(
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def pilots(count: int = 20, records: int = 300) -> Law:
+def pilots(count: int = 20, records: int = 300, *, truth: bool = False) -> Law:
     rng = np.random.default_rng(5)
     hard = rng.random((1, records))
     first = (hard < rng.uniform(0.03, 0.07, size=(count, 1))).astype(float)
     second = (rng.random((count, records)) < 0.04).astype(float)
     pair = [replace(ERROR, name=name, limit=0.12) for name in ("one", "two")]
-    return pilot_law(np.stack([first, second], axis=2), pair)
+    return pilot_law(np.stack([first, second], axis=2), pair, truth=truth)
 
 
 def test_page_and_plan_agree_on_what_is_enough(opened: Opener) -> None:
-    law = pilots()
+    law = pilots(truth=True)
     question = Question(
         reliability_target="0.8", power=0.9, modes=["direct"], tests=["binomial"], release_cost=3.0
     )

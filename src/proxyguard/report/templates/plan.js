@@ -6,7 +6,7 @@ const planner = (() => {
   const TRUNCATION = 0.9;  // the largest share of its capital that a bet stakes
   const SIZES = 24, MOST_DRAWS = 400, MOST_RECORDS = 20000;
   const WIDE = 9, NODES = 64;  // deviations of a subgroup's size that count; sizes that stand for all
-  const SURE = 1e-12, SURE_SCORE = -bounds.normalQuantile(SURE);  // beyond it no chance of passing is told apart
+  const NARROW = 1e-18;  // the least variance of a loss
 
   // What does not depend on the records is kept until the claim changes.
   const nothing = (claim) =>
@@ -136,9 +136,14 @@ const planner = (() => {
     return scoresOf(r, test, n, level, means, sds).map(bounds.normalLower);
   }
 
-  // The same of losses that are not counted, as normal scores.
+  // The same as normal scores; counts are nearly normal too.
   function scoresOf(r, test, n, level, means, sds) {
     const v = unitLimit(r);
+    if (r.two_valued) {
+      const most = bounds.binomialQuantile(n, v, level);
+      return means.map((mean) => (most < 0 ? -Infinity
+        : (most + 0.5 - n * mean) / Math.sqrt(n * Math.max(mean * (1 - mean), NARROW))));
+    }
     const cutoff = test === "chernoff" ? bounds.chernoffCutoff(n, v, level) : 0, needed = -Math.log(level);
     return means.map((mean, a) => {
       const sd = sds[a];
@@ -187,18 +192,16 @@ const planner = (() => {
   // The same where releases are like pilots: their means have the effects of a target in common, and
   // given these they pass each by itself.
   function powerOfPilots(setting, n, R, level, least) {
-    const { chances, valid, ratios, deviations } = setting.kinds, A = chances.length;
+    const { chances, valid, ratios, deviations, unsure } = setting.kinds, A = chances.length;
     const { shifts, own } = remembered(memory(setting).effects, setting.kinds, () => effects(setting.kinds));
     const sum = (which) => chances.reduce((total, chance, a) => total + (valid[a] === which ? chance : 0), 0);
     const lost = sum(false), each = [lost > 0 ? (1 - setting.reliability) / lost : 0, setting.reliability / sum(true)];
     const scores = setting.requirements.map((r, j) => {
       const means = ratios[j].map((ratio) =>
         Math.min(1, Math.max(0, unitLimit(r) - ratio * r.margin / (r.high - r.low))));
-      if (!r.two_valued && (r.share ?? 1) >= 1)
-        return scoresOf(r, setting.test, n, level, means, deviations[j])
-          .map((score) => Math.min(SURE_SCORE, Math.max(-SURE_SCORE, score)));
-      return passing(r, setting.test, n, level, means, deviations[j]).map((chance) =>
-        (chance <= SURE ? -SURE_SCORE : chance >= 1 - SURE ? SURE_SCORE : bounds.normalQuantile(chance)));
+      // Where the population is unknown too, a mean strays further than that of its records.
+      const further = Math.sqrt(1 + n * unsure[j]), inside = Math.max(1, Math.round(n * (r.share ?? 1)));
+      return scoresOf(r, setting.test, inside, level, means, deviations[j]).map((score) => score / further);
     });
     let power = 0;
     for (const shift of shifts) {
@@ -280,7 +283,9 @@ const planner = (() => {
   // at which margins so many times as wide would say the same.
   const MODES = { direct, named }, CLEAR = 1e-3;  // nearer to 0 or 1 targets are too few to tell
   const clear = (p) => bounds.normalQuantile(Math.min(1 - CLEAR, Math.max(CLEAR, p)));
-  const moved = (p, by) => (p <= 0 || p >= 1 ? p : bounds.normalLower(bounds.normalQuantile(p) + by));
+  const NONE = 1e-9;  // what is moved is no nearer to 0 or 1
+  const moved = (p, by) => (p <= 0 || by === 0 ? p
+    : bounds.normalLower(bounds.normalQuantile(Math.min(1 - NONE, Math.max(NONE, p))) + by));
   const offsets = (setting, { records, draws, power }) => Object.fromEntries(Object.entries(MODES).map(([mode, powerOf]) =>
     [mode, draws.map((R, i) => records.map((n, j) => clear(power[mode][i][j]) - clear(powerOf(setting, n, R).power)))]));
   // Which two of these sizes another one lies between, and how far from the first, by ratios.
@@ -596,6 +601,10 @@ const planner = (() => {
     const draws = given.one || given.fixed === "draws", records = given.fixed === "records";
     cheap = planner.cheapest(setting, line.filter((one) =>
       (!draws || one.R === given.releases) && (!records || (one.n ?? 0) <= given.n)));
+    // The plan itself is one that reaches it, where it does, by more targets than this page has.
+    const own = costOf(given.n, given.releases);
+    if (!setting.moved && given.power >= wanted - 1e-9 && (cheap === null || own < cheap.cost))
+      cheap = { n: given.n, R: given.releases, cost: own };
     const held = `${draws ? ` with ${whole(given.releases)} draws` : ""}${records ? ` with ${whole(given.n)} ${given.unit}` : ""}`;
     map(cheap);
     box.classList.remove("pg-working");
