@@ -364,6 +364,31 @@ def test_a_stream_lists_its_rounds_and_what_holds_for_all_of_them() -> None:
     ]
 
 
+def test_violated_cells_are_counted_under_the_requirement_that_was_declared() -> None:
+    cells = [
+        f"shares: a = {k} (target {side} release)" for k in range(9) for side in ("above", "below")
+    ]
+    query = {"low": -1, "high": 1, "limit": 0.1, "form": "query"}
+    asked = [
+        ABSOLUTE,
+        pg.Requirement(name="cost: own", low=0, high=1, limit=0.1),
+        pg.Requirement(name="mean (target above release)", **query),
+        *(pg.Requirement(name=name, **query) for name in cells),
+    ]
+    broken = [cells[7], "error", "cost: own", cells[2], "mean (target above release)", cells[0]]
+    assert wording.violated_words(broken, asked) == (
+        "shares (3 of 9; worst: a = 3), error, cost: own and mean (target above release)"
+    )
+    # The worst is told first, by the p-values of a violation.
+    values = losses(0.4, ABSOLUTE)[:1]
+    member = pg.NamedReleases(
+        np.concatenate([values, np.ones_like(values)], axis=2),
+        [ABSOLUTE, pg.Requirement(name="cost", low=0, high=1, limit=0.2, two_valued=True)],
+    )
+    (verdict,) = pg.certify_releases({"t": member}, seed=1).verdicts
+    assert verdict.violated == ("cost", "error")
+
+
 def test_no_verdict_of_any_kind_is_stated_as_a_fact() -> None:
     mixed = {"good": losses(0.05, ABSOLUTE), "bad": losses(0.6, ABSOLUTE)}
     releases = pg.certify_releases(
@@ -371,7 +396,7 @@ def test_no_verdict_of_any_kind_is_stated_as_a_fact() -> None:
         alpha="0.05", beta="0.02",
     )  # fmt: skip
     named = [
-        wording.release_sentence(verdict, alpha="0.05", beta="0.02")
+        wording.release_sentence(verdict, [ABSOLUTE], alpha="0.05", beta="0.02")
         for verdict in releases.verdicts
     ]
     # One level for all releases: that of the family, not one a release.

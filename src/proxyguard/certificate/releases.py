@@ -46,7 +46,7 @@ class NamedVerdict:
     pvalue: float
     adjusted: float
     binding: str  # the requirement with the largest p-value
-    violated: tuple[str, ...]  # requirements detected above their limit
+    violated: tuple[str, ...]  # requirements detected above their limit, the worst first
 
     @property
     def name(self) -> str:
@@ -93,17 +93,18 @@ def decide_releases(
         # for every release would cost the square of their number.
         binding = evidence.binding
         for r, release in enumerate(evidence.releases):
-            broken = tuple(names[j] for j in np.flatnonzero(violated[member][r]))
+            broken = np.flatnonzero(violated[member][r])
+            worst = broken[np.argsort(evidence.violation_pvalues[r, broken], kind="stable")]
             index = len(verdicts)
             verdicts.append(
                 NamedVerdict(
                     member=member,
                     release=release,
-                    decision=shown_by(bool(recognized[index]), bool(broken)),
+                    decision=shown_by(bool(recognized[index]), broken.size > 0),
                     pvalue=float(pvalues[index]),
                     adjusted=float(adjusted[index]),
                     binding=names[int(binding[r])],
-                    violated=broken,
+                    violated=tuple(names[j] for j in worst),
                 )
             )
     return tuple(verdicts)

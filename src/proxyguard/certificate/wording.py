@@ -530,8 +530,9 @@ def releases_text(certificate: ReleaseCertificate) -> str:
 
 def _named_line(verdict: NamedVerdict, evidence: ReleaseEvidence, r: int) -> str:
     names = verdict.violated or (verdict.binding,)
-    asked = [j for j, q in enumerate(evidence.requirements) if q.name in names]
-    said = ", ".join(_of_limit(evidence, r, j) for j in asked)
+    places = {requirement.name: j for j, requirement in enumerate(evidence.requirements)}
+    said = ", ".join(_of_limit(evidence, r, places[name]) for name in names[:MOST_NAMED])
+    said += f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
     certain = f"adjusted p {verdict.adjusted:.3g}; least certain of"
     how = "violates" if verdict.violated else certain
     return f"  {verdict.name}: {verdict.decision.value} ({how} {said})"
@@ -547,8 +548,40 @@ def _of_limit(evidence: ReleaseEvidence, r: int, j: int) -> str:
     return f"{requirement.name!r}: {estimate}{unit}, limit {limit:g}{unit}"
 
 
+def violated_words(violated: Sequence[str], requirements: Sequence[Requirement]) -> str:
+    """Return what is violated as it was declared: of many cells how many, and the worst.
+
+    Parameters
+    ----------
+    violated
+        The names of violated requirements, the worst first.
+    requirements
+        All of them.
+    """
+    cells: dict[str, dict[str, None]] = {}
+    declared = {}
+    for r in requirements:
+        name, _, cell = r.name.partition(" (target ")[0].partition(": ")
+        # A name of one's own may have a colon; cells and attacks have the declared one before it.
+        declared[r.name] = name if cell and r.form in (Form.QUERY, Form.EXPOSURE) else r.name
+        cells.setdefault(declared[r.name], {})[cell] = None
+    broken: dict[str, list[str]] = {}
+    for name in violated:
+        broken.setdefault(declared[name], []).append(name)
+    told = []
+    for name, names in broken.items():
+        worst = names[0].partition(" (target ")[0].removeprefix(f"{name}: ")
+        many = f"{name} ({len(names):,} of {len(cells[name]):,}; worst: {worst})"
+        told.append(many if len(cells[name]) > 1 else names[0])
+    return f"{', '.join(told[:-1])} and {told[-1]}" if told[1:] else told[0]
+
+
 def release_sentence(
-    verdict: NamedVerdict, *, alpha: Fraction | str, beta: Fraction | str | None
+    verdict: NamedVerdict,
+    requirements: Sequence[Requirement],
+    *,
+    alpha: Fraction | str,
+    beta: Fraction | str | None,
 ) -> str:
     """Return the verdict on one named release in a sentence or two."""
     at_once = "confidence, for all named releases at once, this release"
@@ -557,7 +590,7 @@ def release_sentence(
         return f"With {sure} {at_once} meets all its requirements on its registered target."
     if verdict.decision is Decision.VIOLATION:
         sure = confidence(Fraction(0 if beta is None else beta))
-        return f"With {sure} {at_once} violates {', '.join(verdict.violated)}."
+        return f"With {sure} {at_once} violates {violated_words(verdict.violated, requirements)}."
     return (
         "The audit does not settle whether this release meets its requirements; it is least "
         f"certain of {verdict.binding!r}. That is not evidence of a violation."

@@ -149,7 +149,7 @@ class ReleaseVerdict(_OfReleases, _Verdict):
     binding: str
     """The requirement that it is least certain of."""
     violated: tuple[str, ...]
-    """Requirements that are shown to be violated."""
+    """Requirements that are shown to be violated, the worst first."""
 
 
 class CorrectedReleaseVerdict(ReleaseVerdict):

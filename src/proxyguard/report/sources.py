@@ -278,8 +278,9 @@ def release_verdicts(certificate: ReleaseCertificate) -> tuple[ReleaseVerdict, .
     verdicts = []
     for verdict in certificate.verdicts:
         claim = certificate.claim
-        sentence = wording.release_sentence(verdict, alpha=claim.alpha, beta=claim.beta)
-        sentence += wording.exposure_meaning(certificate.evidence[verdict.member].requirements)
+        asked = certificate.evidence[verdict.member].requirements
+        sentence = wording.release_sentence(verdict, asked, alpha=claim.alpha, beta=claim.beta)
+        sentence += wording.exposure_meaning(asked)
         known = {**verdict.to_dict(), "mechanism": verdict.name, "sentence": sentence}
         verdicts.append(ReleaseVerdict.model_validate(known, strict=False))
     return tuple(verdicts)
