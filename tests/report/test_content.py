@@ -62,6 +62,7 @@ from report.synthetic import (
     predicate_of,
     registry_of,
     sealed_as,
+    synthetic_sources,
     unmarked,
 )
 
@@ -128,7 +129,7 @@ def test_what_was_required_stands_in_every_form_of_the_report() -> None:
     assert "The mean of &#39;first&#39; must stay below 0.3" in to_html(report, sources)
     # Before the evidence, which means nothing to who does not know what was asked.
     markdown = to_markdown(report)
-    assert markdown.index("must stay below 0.3") < markdown.index("## What this is about")
+    assert markdown.index("must stay below 0.3") < markdown.index("## Not claimed")
     certificate = pg.certify(losses(0.15), [FIRST, SECOND], reliability_target=0.8, seed=1)
     assert first in str(certificate)
 
@@ -387,6 +388,14 @@ def test_where_no_test_is_turned_around_no_limit_is_shown_and_it_says_why() -> N
         assert why in one.note
         rows = list(csv.DictReader(io.StringIO(to_csv(sources).decode(), newline="")))
         assert {row["lower"] + row["upper"] for row in rows} == {""}
+
+
+def test_nothing_stands_under_no_heading() -> None:
+    sealed, memory = synthetic_sources(R=3), family()
+    for sources, there in ((sealed, True), (memory, False)):
+        report = build_report(sources)
+        assert ("What the claim is about" in to_html(report, sources)) is there
+        assert ("## What this is about" in to_markdown(report)) is there
 
 
 def test_both_ends_of_an_interval_say_how_sure_they_are_together() -> None:

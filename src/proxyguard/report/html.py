@@ -588,7 +588,8 @@ def to_markdown(report: Report) -> str:
     lines += [f"Guarantee: {_led_markdown(report.guarantee)}.", ""]
     lines += [f"Attestation: {_escaped(report.attestation)}.", ""]
     lines += [f"**On condition:** {_escaped(condition)}.\n" for condition in report.conditions]
-    lines += ["## What this is about", "", *_bullets(report.about)]
+    if report.about:
+        lines += ["## What this is about", "", *_bullets(report.about)]
     if report.advice:
         advice = [f"{advised.mechanism}: {advised.sentence}" for advised in report.advice]
         lines += ["", "## What would resolve it", "", *_bullets(advice)]
