@@ -275,7 +275,7 @@ def test_a_folder_whose_seeds_stand_for_other_files_is_not_drawn_from(
     change(data / "releases")
     with pytest.raises(DrawError, match=words):
         audit.draw()
-    assert not (audit.folder / "draws").exists()
+    assert [path.name for path in (audit.folder / "draws").iterdir()] == ["stopped"]
 
 
 def test_more_draws_than_files_are_not_registered(make: Callable[..., Audit]) -> None:
