@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from proxyguard.cli import show
 from proxyguard.cli.main import app
 from proxyguard.errors import ProxyGuardError, RegistryError, StageError
 from proxyguard.plan.law import Law
+from proxyguard.plan.recommend import recommend
 from proxyguard.registry.requirement import Form
 
 ERROR = "name=error,limit=0.3,margin=0.1,two-valued"
@@ -35,6 +36,19 @@ ASSUMED = (
     "0.8",
     "--no-stress",
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plans_soon() -> Iterator[None]:
+    """Let plans search less long: how good they are is tested in tests/plan, here what is told."""
+    defaults: dict[str, object] = recommend.__kwdefaults__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(defaults, "repetitions", 400)
+        patch.setitem(defaults, "effort", 4e5)
+        patch.setattr("proxyguard.plan.recommend.TABLE", 100)
+        for module in ("recommend", "search"):
+            patch.setattr(f"proxyguard.plan.{module}.COARSE", 40)
+        yield
 
 
 def proxyguard(*arguments: object) -> Result:
