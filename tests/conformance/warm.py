@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import gc
 import importlib
 import inspect
 import json
@@ -41,7 +42,9 @@ from proxyguard.draw.processes import LINUX, prctl
 _SET_CHILD_SUBREAPER = 36
 _LOADED = (
     "proxyguard.adapters.worker", "proxyguard.audit.apart", "proxyguard.audit.audit",
-    "proxyguard.audit.verify", "proxyguard.cli.main", "proxyguard.exposure.named",
+    "proxyguard.audit.verify", "proxyguard.audit.verify_claim", "proxyguard.cli.main",
+    "proxyguard.exposure.named", "proxyguard.report.html", "proxyguard.trial.page",
+    "proxyguard.trial.run",
 )  # fmt: skip
 _COMMANDS = ("proxyguard.cli.main", "reproduction")
 STARTERS = ("proxyguard.draw.pool", "proxyguard.draw.processes")
@@ -148,6 +151,9 @@ def serve() -> None:
     path = [entry for entry in sys.path if entry != here]
     for module in _LOADED:
         importlib.import_module(module)
+    # What is imported stays: a fork that looked through it for garbage would copy all of it.
+    gc.collect()
+    gc.freeze()
     _answer(socket.socket(fileno=os.dup(0)), path)
 
 
