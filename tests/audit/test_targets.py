@@ -697,11 +697,69 @@ def test_check_says_what_missing_outcomes_eat_and_what_weights_do_not_count(
     assert weighted.startswith("other: each record counts once in a release's answers")
 
 
-SURVEY = Path(__file__).parents[2] / "docs" / "howto" / "survey.md"
+# Two files of one survey: target and pilot apart, outcomes that are missing, a model too.
+SURVEY = """
+format = 1
+name = "survey"
+purpose = "Do aggregates and a model of older or synthetic files hold on this year's survey?"
+
+[target]
+file = "target.csv"
+outcome = "employed"
+positive = "yes"
+missing_outcomes = "worst"
+exclude = ["stratum", "psu", "weight"]
+
+[target.design]
+by = "stratum"
+sizes = { north = 40, south = 40 }
+sampled = { north = 80, south = 80 }
+[target.design.clusters]
+by = "psu"
+weighting = "weight"
+weight = "weight"
+max_weight = "30"
+origin = "design"
+
+[development]
+table = "pilot.csv"
+
+[procedure]
+library = ["default"]
+
+[[requirement]]
+name = "employed"
+form = "query"
+query = { share = { employed = "yes" } }
+limit = "0.3"
+
+[[requirement]]
+name = "spending per income"
+form = "query"
+query.ratio = ["spending", "income"]
+query.ranges = { spending = ["0", "100"], income = ["0", "100"] }
+limit = "0.5"
+
+[[requirement]]
+name = "Brier"
+loss = "brier"
+form = "relative"
+limit = "0.2"
+
+[[release]]
+name = "older cohort"
+file = "cohort.csv"
+
+[[release]]
+name = "synthetic"
+file = "synthetic.csv"
+
+[claim]
+level = "releases"
+"""
 
 
-def test_the_survey_of_the_page_is_an_audit(tmp_path: Path) -> None:
-    (text,) = re.findall(r"```toml\n(.*?)```", SURVEY.read_text("utf-8"), re.DOTALL)
+def test_a_survey_in_two_files_is_an_audit(tmp_path: Path) -> None:
     for k, name in enumerate(("target", "pilot", "cohort", "synthetic")):
         rng = np.random.default_rng(k)
         psu = np.repeat(np.arange(80), 6)  # 40 of either stratum
@@ -716,7 +774,7 @@ def test_the_survey_of_the_page_is_an_audit(tmp_path: Path) -> None:
         if name == "synthetic":  # only the target was sampled by these
             frame = frame.drop(columns=["stratum", "psu", "weight"])
         put(frame, tmp_path / "data" / f"{name}.csv")
-    audit = certified(tmp_path, text)
+    audit = certified(tmp_path, SURVEY)
     assert set(evidence_of(audit, "target")["tests"]) == {"betting_fixed"}
     report = (audit.folder.path / "report.md").read_text()
     assert "The share of records known to have employed = yes in a release may differ" in report
@@ -730,21 +788,47 @@ def test_the_survey_of_the_page_is_an_audit(tmp_path: Path) -> None:
 
 
 def test_columns_of_the_design_may_be_said_to_be_lacking(tmp_path: Path) -> None:
-    (text,) = re.findall(r"```toml\n(.*?)```", SURVEY.read_text("utf-8"), re.DOTALL)
-    said = text.replace('"synthetic.csv"', '"synthetic.csv"\nlacks = ["stratum", "psu", "weight"]')
+    lacking = 'lacks = ["stratum", "psu", "weight"]'
+    said = SURVEY.replace('"synthetic.csv"', f'"synthetic.csv"\n{lacking}')
     (member,) = read_declaration(said).members
     assert member.spared("synthetic") >= {"stratum", "psu", "weight"}
 
 
 def test_a_group_in_strata_of_clusters_is_refused_before_anything_is_sealed(tmp_path: Path) -> None:
-    (text,) = re.findall(r"```toml\n(.*?)```", SURVEY.read_text("utf-8"), re.DOTALL)
-    said = text.replace('limit = "0.5"', 'limit = "0.5"\ngroup = { employed = "yes" }')
+    said = SURVEY.replace('limit = "0.5"', 'limit = "0.5"\ngroup = { employed = "yes" }')
     said = said.replace('missing_outcomes = "worst"', "")
     words = (
         r"'spending per income': .* the design is StratifiedClusters: .* ratio = \[ABOVE, BELOW\]"
     )
     with pytest.raises(RegistryError, match=words):
         audit_of(tmp_path, said).check()
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    (("[claim]", '[claim]\ntest = "binomial"'), "not two-valued; betting_fixed covers it"),
+    (("[claim]", '[claim]\ntest = "betting"'), "the design is StratifiedClusters"),
+    (("format = 1", "format = 1\ndisclosure = { digits = 2 }"), "leave disclosure out"),
+])  # fmt: skip
+def test_what_register_would_refuse_of_queries_check_tells_before_the_seal(
+    tmp_path: Path, change: tuple[str, str], words: str
+) -> None:
+    (tmp_path / "data").mkdir()
+    for k, name in enumerate(("target", "pilot", "cohort", "synthetic")):
+        rng = np.random.default_rng(k)
+        psu = np.repeat(np.arange(80), 4)
+        put(pd.DataFrame({
+            "stratum": np.where(psu < 40, "north", "south"), "psu": [f"{name}{c}" for c in psu],
+            "weight": 1.0, "employed": np.where(rng.random(psu.size) < 0.6, "yes", "no"),
+            "income": rng.uniform(20, 90, psu.size), "spending": rng.uniform(10, 60, psu.size),
+        }), tmp_path / "data" / f"{name}.csv")  # fmt: skip
+    brier = SURVEY.index('[[requirement]]\nname = "Brier"')
+    queries = SURVEY[:brier] + SURVEY[SURVEY.index("[[release]]") :]
+    queries = queries.replace('[procedure]\nlibrary = ["default"]\n', "")
+    audit = audit_of(tmp_path, queries.replace(*change))
+    told = audit.check()
+    assert any(words in problem for problem in told.problems), told.problems
+    (audit.folder / "audit.toml").write_text(queries)
+    assert audit.check().problems == []
 
 
 def test_a_reserve_leaves_out_what_has_no_outcome_after_it_was_chosen(tmp_path: Path) -> None:

@@ -170,6 +170,12 @@ def test_what_says_one_thing_is_read(declared: dict[str, Any]) -> None:
         ({"design": {"by": "s", "sizes": {"a": 3, "b": 4}, "weights": {"a": "0.5", "b": "0.5"}}},
          "reserve.rows differs from the sum of the stratum sizes"),
         # strata
+        ({"design": {"by": "s", "sizes": {"a": 3, "b": 4}, "weight": "w"}},
+         "and sampled = { a = ..., b = ... } beside sizes. Records that were sampled one by one"),
+        ({"design": {"by": "s", "sizes": {"a": 3, "b": 4}, "weights": "w"}},
+         "Records that were sampled one by one are clusters of one record"),
+        ({"design": {"by": ["s", "t"], "sizes": {"a": 3, "b": 4}, "weights": {"a": 1, "b": 2}}},
+         "strata of several columns are those of one that joins them"),
         ({"design": {"by": "s", "sizes": {"a": 3}, "weights": {"a": "0.5", "b": "0.5"}}},
          "sizes and weights must name the same strata"),
         ({"design": {"by": "s", "sizes": {"a": 5, "b": 5}, "weights": {"a": "0.5", "b": "0.4"}}},

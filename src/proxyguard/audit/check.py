@@ -44,6 +44,7 @@ from proxyguard.audit.forecast import (
     forecast_sealed,
     forecast_unsealed,
     out_of_reach,
+    unsealed_limits,
     unsealed_reference,
 )
 from proxyguard.audit.home import DataFolders, Home
@@ -639,6 +640,16 @@ class _Checker:
                 risks = validation_risks(development, measures, fitted)
                 self._judge_policies(development, measures, risks)
                 judged |= {measure.part for measure in measures}
+            records = planned_records(member, len(ready.division.target))
+            resolved = unsealed_limits(self.declaration, development, fitted, records)
+            design = member.target.sampling_design
+            requirements = [measure.requirement for measure in measures_of(member, resolved)]
+            # Queries and rules too, that register would refuse once the target is sealed.
+            # Where only losses of others are asked for, none is known yet.
+            reasons = requirements and claim_reasons(self.declaration, design, requirements)
+            if reasons:
+                self.result.problems += [f"{member.name}: {reason}" for reason in reasons]
+                return
             if self._is_foretold(member):
                 forecast = self._foretell(
                     member, lambda: forecast_unsealed(

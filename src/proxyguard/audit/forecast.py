@@ -931,6 +931,28 @@ def unsealed_reference(development: MemberDevelopment) -> Fitted | None:
     return fit_training(development)
 
 
+def unsealed_limits(
+    declaration: Declaration, development: MemberDevelopment, fitted: Fitted | None, records: int
+) -> tuple[ResolvedRequirement, ...]:
+    """Return the requirements whose limits are known before the target is sealed.
+
+    Parameters
+    ----------
+    declaration
+        The claim.
+    development
+        The development part.
+    fitted
+        The reference, where its code may run before the seal.
+    records
+        Of the target.
+    """
+    facts = unsealed_facts(development, fitted)
+    known = tuple(part for part in development.member.requirement if _is_known(part, facts))
+    member = development.member.model_copy(update={"requirement": known})
+    return resolve_limits(member, facts, declaration.claim, records)
+
+
 def forecast_unsealed(
     declaration: Declaration, place: Workplace, ready: PreparedMember, fitted: Fitted | None,
     releases: int | None = None,
@@ -958,15 +980,12 @@ def forecast_unsealed(
     member, division, development = ready.member, ready.division, UnsealedDevelopment(place, ready)
     assert division is not None  # losses that were given have no development part
     records = planned_records(member, len(division.target))
-    facts = unsealed_facts(development, fitted)
-    known = tuple(part for part in member.requirement if _is_known(part, facts))
-    bare = member.model_copy(update={"requirement": known})
     units = records
     if member.target.clusters is not None:
         # Of the target the labels of its clusters are read, as sealing does, and no more.
         units = len(set(as_labels(division.target[member.target.clusters.by])))
     return Forecast.of(
-        declaration, development, resolve_limits(bare, facts, declaration.claim, records),
+        declaration, development, unsealed_limits(declaration, development, fitted, records),
         units=units, records=records, fitted=fitted, releases=releases,
         gaps=division.gaps if member.target.missing_outcomes == "worst" else 0.0,
     )  # fmt: skip

@@ -323,6 +323,7 @@ def _reserve_by_stratum(
             raise TableError(
                 f"stratum {stratum!r} of {design.by!r} is to give {size} clusters of {by!r} and "
                 f"has {known.size}; one at least stays in development"
+                + ("" if known.size else ", and a stratum is named as the column writes it")
             )
         chosen.append(rng.choice(known, size=size, replace=False))
     return np.flatnonzero(np.isin(clusters, np.concatenate(chosen)))

@@ -534,8 +534,9 @@ def _check_lines(certificate: SealedCertificate, folder: Path) -> Iterator[str]:
     )
     if held:
         yield (
-            f"The folder holds {held:,} records in clear, in development/, without which it cannot "
-            "be checked: give it to whom you may give these. report.html holds none."
+            f"The folder holds {held:,} records in clear, in development/: give it to whom you may "
+            "give these. Without them verify checks the rest, and names what it could not see. "
+            "report.html holds none."
         )
 
 

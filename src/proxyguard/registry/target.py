@@ -115,6 +115,10 @@ class ClusteredDesign(DeclarationPart):
         )
 
 
+# Keys of weights of records, which are none of strata.
+_OF_RECORDS = frozenset({"weight", "weighting", "max_weight", "origin"})
+
+
 class StratifiedDesign(DeclarationPart):
     """Fixed stratum sizes with registered weights (Proposition 11).
 
@@ -140,6 +144,29 @@ class StratifiedDesign(DeclarationPart):
     whose weights these are, a pilot that was set apart included."""
 
     LATER = ("clusters", "sampled")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_surveys_have_it(cls, written: object) -> object:
+        """Say where what surveys have stands, which would be no key of strata, or no table."""
+        if not isinstance(written, Mapping) or not isinstance(written.get("sizes"), Mapping):
+            return written
+        weighted = _OF_RECORDS & set(written) or isinstance(written.get("weights"), str)
+        if weighted:
+            sampled = ", ".join(f"{name} = ..." for name in written["sizes"])
+            raise ValueError(
+                "the weights of records stand with the clusters in which these were sampled: "
+                'clusters = { by = "COLUMN", weighting = "weight", weight = "COLUMN", max_weight = '
+                f'"...", origin = "design" }}, and sampled = {{ {sampled} }} beside sizes. Records '
+                "that were sampled one by one are clusters of one record: by a column that differs "
+                "in every row, and sizes count records"
+            )
+        if isinstance(written.get("by"), list):
+            raise ValueError(
+                "strata of several columns are those of one that joins them, such as north-urban: "
+                'add it to the table, and write by = "COLUMN"'
+            )
+        return written
 
     @model_validator(mode="after")
     def _agree(self) -> StratifiedDesign:

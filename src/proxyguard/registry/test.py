@@ -92,7 +92,8 @@ class ComponentTest(Enum):
         if self is ComponentTest.BINOMIAL and not sees_losses(design):
             what = "weighted loss" if clusters_of(design) is None else "cluster mean"
             objections.append(
-                f"binomial needs records that count alike; a {what} is not two-valued"
+                f"binomial needs records that count alike; a {what} is not two-valued; "
+                f"{default_test(design, requirement).value} covers it"
             )
         if self is not ComponentTest.BINOMIAL and requirement.two_directions:
             objections.append(

@@ -269,7 +269,7 @@ class UnsettledRelease(AdviceCase):
             return ""
         if _valid_unrounded(self):
             return _too_coarse(self)
-        return "no number of records validates it, if that is near the truth"
+        return f"no number of {self.unit} validates it, if that is near the truth"
 
     def sentence(self, sizes: AdvisedSizes | None, why: str) -> str:
         """Return what stands in the way, by requirement, and how many records would do."""
