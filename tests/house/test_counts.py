@@ -55,7 +55,7 @@ class Figure:
 
 FIGURES = [
     Figure("files", lambda c: c.files, 219, 140),
-    Figure("lines of code", lambda c: c.code, 52_875, 20_000),
+    Figure("lines of code", lambda c: c.code, 52_950, 20_000),
     Figure("docstring lines, %", lambda c: 100 * c.docstring_share, 17.9, 18),
     Figure("comment lines, %", lambda c: 100 * c.comment_share, 1.9, 2),
     Figure("accesses by text in 1,000 lines", lambda c: c.keys_per_thousand, 2, 2),
