@@ -372,7 +372,7 @@ def test_a_second_correction_is_a_deviation_and_decides_nothing(
     assert (audit.folder / "corrections" / "0.json").read_bytes() == first
     assert "a pool of 700" in report(audit)
     assert "a pool of 5000" in report(audit)
-    assert "No guarantee remains: deviation recorded later" in report(audit).replace("\\", "")
+    assert "**No guarantee remains**: deviation recorded later" in report(audit).replace("\\", "")
     assert audit.verify().good
     # The same design again is the same certificate: a repeated command records nothing.
     before = snapshot(audit)

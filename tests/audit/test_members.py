@@ -245,7 +245,9 @@ def test_a_changed_part_of_development_is_found(sealed: Audit, role: str) -> Non
 
 def test_a_missing_reference_file_is_found(sealed: Audit) -> None:
     (sealed.folder / "development/0.reference.parquet").unlink()
-    assert not sealed.verify().good
+    result = sealed.verify()
+    assert not result.complete
+    assert result.withheld == ["development/0.reference.parquet"]
 
 
 @pytest.mark.parametrize(

@@ -138,12 +138,13 @@ def test_what_is_not_covered_says_what_is() -> None:
     ):
         pg.Question(reliability_target="0.8", n=100, design=DESIGN)
     clusters = pg.WeightedClusters(max_weight=65, origin="design")
-    with pytest.raises(pg.RegistryError, match=r"BETTING,\), in strata BETTING_FIXED, and take"):
+    told = r'"betting",\), in strata "betting_fixed", and take'
+    with pytest.raises(pg.RegistryError, match=told):
         pg.Question(reliability_target="0.8", n=100, design=clusters)
     strata = pg.StratifiedClusters(
         sizes={"a": 5, "b": 5}, sampled={"a": 5, "b": 5}, clusters=clusters
     )
-    with pytest.raises(pg.RegistryError, match=r"tests=\(ComponentTest.BETTING_FIXED,\)"):
+    with pytest.raises(pg.RegistryError, match=r'tests=\("betting_fixed",\)'):
         pg.Question(reliability_target="0.8", n=100, design=strata)
 
 

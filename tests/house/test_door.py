@@ -148,7 +148,7 @@ DOORS: dict[str, Door] = {
         {"requirements": [*LIST, None, (), (LOSS, LOSS)], "losses": [*LIST, None, ([[2.0]],)],
          "records": [*LIST, None, ([0.5],), ([NAN],)], "releases": [*ARRAY, None, [2.0], [NAN]],
          "joint": FLAG, "sampled": FLAG, "origin": [3, None, object()],
-         "others": [3, "a", object()],
+         "others": [3, "a", object()], "luck": [3, "a", object()],
          "counting": [*LIST, ([False],), ([True, True],), ([0.5],)],
          "answers": [*ARRAY, [[0.5, 0.5]], [0.5]]},
     ),
@@ -270,6 +270,8 @@ DOORS: dict[str, Door] = {
         "counting": [*ARRAY, [[0.5]], [[True]], ZEROS[0] > 0],
         "answers": [*ARRAY, [[0.5, 0.5, 0.5]], [0.5]],
         "share": [NAN, INF, 0, -0.1, 1.1, "x", True, [], *STRANGE],
+        "truth": FLAG,
+        "known_records": [*LISTS_OF_NUMBERS, [], [0], [-1], [1, 1]],
     }),
     "recommend": (recommended, {"law": LAW, "question": QUESTION}, {
         "law": [*OBJECT, None], "question": [*OBJECT, None], "seed": [*SEED, None],

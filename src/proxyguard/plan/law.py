@@ -213,6 +213,8 @@ class Law:
                 raise RegistryError("chances of records must be nonnegative and sum to 1")
         if not (self.others is None or (self.joint and isinstance(self.others, Others))):
             raise RegistryError(f"others are Others(...) of a joint law, got {self.others!r}")
+        if not (self.luck is None or isinstance(self.luck, Luck)):
+            raise RegistryError(f"luck is what pilot_law makes of pilots, got {self.luck!r}")
         if self.joint and len({chance.size for chance in self.records}) > 1:
             raise RegistryError("a joint law has one kind of record for all requirements")
         if self.counting is not None:
@@ -539,8 +541,12 @@ def pilot_law(
         answers=None if answers is None else real_array(answers, "answers"),
         sampled=True,
     )
-    if not flag(truth, "truth"):
-        seen = reals(known_records or [n / part] * len(requirements), "known_records")
+    if flag(truth, "truth"):
+        if known_records is not None:
+            raise RegistryError("known_records say how far pilots are known: leave truth out")
+    else:
+        known = [n / part] * len(requirements) if known_records is None else known_records
+        seen = reals(known, "known_records")
         if len(seen) != len(requirements) or min(seen) <= 0.0:
             raise RegistryError(f"known_records are above 0, one a requirement, got {seen}")
         counted = tuple(COUNTED * records for records in seen)
