@@ -397,7 +397,7 @@ def spoil(place: Path, fault: str) -> str:
     frame["first"] = frame["first"].astype(str)
     frame.loc[3, "first"] = "much"
     frame.to_parquet(place, index=False)
-    return "1.parquet: column 'first' holds numbers, and row 4 has none that can be read"
+    return "column 'first' holds numbers, and releases/1.parquet, row 4 has none that can be read"
 
 
 @pytest.mark.whole

@@ -66,7 +66,7 @@ def test_power_does_not_fall_with_the_records_of_strata(name: str) -> None:
         reached.append(found.chosen.power.value)
     # Four errors of 300 targets, whose power is 0 or 1 on each.
     assert np.all(np.diff(reached) > -0.12), reached
-    assert reached[-1] > reached[0] + 0.3, reached
+    assert reached[-1] > reached[0] + 0.2, reached
 
 
 CLAIMS: list[dict[str, str]] = [
